@@ -8,7 +8,7 @@ from bench.made import Words
 from bench.measure import Figure
 from wakelog.app.agent import Agent
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.function_tool import tool
@@ -37,12 +37,12 @@ def stored(folder: str, words: Words) -> Iterator[Figure]:
     store = JsonlStore(folder)
     agent = Agent(model="scripted:size", tools=(look,))
     session = agent.begin(store)
-    world = live_runtime(store, tools=(look,), provider=lambda _, __: ScriptedProvider(replies))
+    runtime = LiveRuntime(store, tools=(look,), provider=lambda _, __: ScriptedProvider(replies))
     for _ in range(TURNS):
         prompt = _exactly(words, 100)
         content += len(prompt.encode())
         session.say(prompt)
-        asyncio.run(wake(world, session.name))
+        asyncio.run(wake(runtime, session.name))
     size = sum(os.path.getsize(path) for path in _kept(folder))
     yield Figure(
         group=GROUP,

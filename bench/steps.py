@@ -17,7 +17,7 @@ from wakelog.app.agent import Agent
 from wakelog.channels.in_process import MemoryChannel
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_active
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 
@@ -34,7 +34,7 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
     session = Agent(model="scripted:steps").begin(store)
     # Reading the script is the model's affair: it is done once.
     model = ScriptedProvider(replies)
-    world = live_runtime(store, channels=[MemoryChannel()], provider=lambda _, __: model)
+    runtime = LiveRuntime(store, channels=[MemoryChannel()], provider=lambda _, __: model)
     rests: list[float] = []
     counts: list[int] = []
     with asyncio.Runner() as loop, _Syncs() as syncs:
@@ -42,9 +42,9 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
         def turn() -> None:
             session.say("And now?")
             syncs.spent, start = 0.0, time.perf_counter()
-            report = loop.run(wake(world, session.name))
+            report = loop.run(wake(runtime, session.name))
             rests.append(time.perf_counter() - start - syncs.spent)
-            counts.append(len(report.rows))
+            counts.append(len(report.rules))
 
         for _ in range(HISTORY):
             turn()

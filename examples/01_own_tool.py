@@ -13,7 +13,7 @@ import sqlite3
 import subprocess
 import sys
 
-from wakelog import Agent, latest, live_runtime, open_store, tool, wake
+from wakelog import Agent, LiveRuntime, latest, open_store, tool, wake
 from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 
 bank = sqlite3.connect("bank.db", check_same_thread=False, isolation_level=None)  # a tool runs in a thread
@@ -47,7 +47,7 @@ else:
     print("the first process was killed:", first.returncode == -signal.SIGKILL)
     left = latest(store, agent.name, "user")  # `wakelog wake --all` would find it too, but not know the tool
     assert left is not None
-    report = asyncio.run(wake(live_runtime(store, tools=agent.tools), left))
+    report = asyncio.run(wake(LiveRuntime(store, tools=agent.tools), left))
     print("the second one woke its session:", report.text)
     print("charges in the bank:", bank.execute("SELECT count(*) FROM charges").fetchone()[0])
 bank.close()

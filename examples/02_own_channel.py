@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from wakelog import Agent, Session, latest, live_runtime, open_store, tool, wake
+from wakelog import Agent, LiveRuntime, Session, latest, open_store, tool, wake
 
 
 class Room:
@@ -48,7 +48,7 @@ async def main() -> None:
     store, room = open_store("sessions"), Room(Path("room"))
     agent = Agent(model="demo", name="bot", tools=(hours,))  # a real one: model="openai:NAME"
     for stat in list(store.sessions()):  # what the last process left undone; where nothing is owed nothing is touched
-        await wake(live_runtime(store, tools=agent.tools, channels=[room]), stat.name)
+        await wake(LiveRuntime(store, tools=agent.tools, channels=[room]), stat.name)
     for line in sys.stdin:
         person, _, text = line.partition(": ")  # the service's own id of a person, not a name that anybody may take
         name = latest(store, "bot", person)

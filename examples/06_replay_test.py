@@ -30,7 +30,7 @@ def test_replay() -> None:
     """The same log comes out of it, byte for byte."""
     for stat in store.sessions():
         again = asyncio.run(replay(store, stat.name))
-        assert again.ok, again.reason or again.parted
+        assert again.ok, again.reason or again.divergence
 
 
 def test_tools() -> None:

@@ -19,7 +19,7 @@ def everything_replays(store, names):
     """Replays sessions of a store, and asserts that the same log comes out."""
     for name in names:
         again = asyncio.run(replay(store, name)) if _is_whole(store, name) else None
-        assert again is None or again.ok, (name, again.reason, again.parted and again.parted.recorded)
+        assert again is None or again.ok, (name, again.reason, again.divergence and again.divergence.recorded)
 
 
 def _is_whole(store, name):
@@ -36,11 +36,11 @@ class Woken:
         self._holding = holding
         self._seen = {}
 
-    def __call__(self, world, session):
-        store = without_retries(world.store)
+    def __call__(self, runtime, session):
+        store = without_retries(runtime.store)
         if not isinstance(store, ReplayStore | CrashingStore):
             self._seen.setdefault(id(store), (store, set()))[1].add(session.name)
-        return self._holding(world, session)
+        return self._holding(runtime, session)
 
     def replay(self):
         """Replays all of them."""

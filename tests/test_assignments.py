@@ -121,7 +121,7 @@ def test_a_call_that_assigns_a_value_is_run():
     rig.say("Pay.")
     assert len(rig.values(ToolStarted)) == 1
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
-    assert result.settled != "denied"
+    assert result.effective_status != "denied"
     calls = [part for value in rig.values(Message) for part in value.message.parts if isinstance(part, ToolCall)]
     assert VALUE in str(calls[0].input)
     assert asyncio.run(replay(rig.store, "s")).ok
@@ -145,7 +145,11 @@ def test_a_stored_boolean_is_a_word():
         assert stored_policy(policy)["redact"] == word
         assert Policy(redact=said).redact == word
     assert policy_in_force(None).redact == policy_in_force(ContextEntry()).redact == "assignments"
-    assert policy_in_force(None, rules=1).redact == policy_in_force(ContextEntry(), rules=1).redact == "keys"
+    assert (
+        policy_in_force(None, rules_version=1).redact
+        == policy_in_force(ContextEntry(), rules_version=1).redact
+        == "keys"
+    )
 
 
 @pytest.mark.parametrize("rules", [1, 2])
@@ -156,14 +160,14 @@ def test_a_log_from_before_replays(monkeypatch, rules, said):
     record = next(value for value in rig.values(ContextEntry))
     policy = {key: value for key, value in record.policy.items() if key != "redact"}
     policy |= {} if said is None else {"redact": said}
-    rig.session.append(msgspec.structs.replace(record.bare, policy=policy))
+    rig.session.append(msgspec.structs.replace(record.without_envelope, policy=policy))
     _output(monkeypatch, rig, LINE)
     rig.session.say("Look.")
-    asyncio.run(wake(msgspec.structs.replace(rig.world(), rules=rules), "s"))
+    asyncio.run(wake(msgspec.structs.replace(rig.runtime(), rules=rules), "s"))
     is_redacted = rules == 2 and said is None
     assert (VALUE.encode() in stored(rig.store, "s")) == (not is_redacted)
     found = asyncio.run(replay(rig.store, "s"))
-    assert (found.ok, found.reason, found.parted) == (True, "", None)
+    assert (found.ok, found.reason, found.divergence) == (True, "", None)
 
 
 def test_a_body_without_one_is_the_same_object():

@@ -46,9 +46,9 @@ def _open_call(call):
 def _pending(branch):
     open_work = pending(branch)
     found = {
-        "open": [_open_call(call) for call in open_work.open_calls],
-        "owed": [[debt.reply_id, debt.channel] for debt in open_work.owed],
-        "cut": open_work.cut,
+        "open": [_open_call(call) for call in open_work.open_tool_calls],
+        "owed": [[debt.reply_id, debt.channel] for debt in open_work.undelivered],
+        "cut": open_work.interrupted,
         "queue": [queued.id for queued in open_work.queue],
         "attention": [raised.id for raised in open_work.attention],
     }

@@ -35,7 +35,7 @@ def test_a_fork_goes_on_by_itself(story):
     assert texts(story.session) == ["one", "two", "parent"]
     assert texts(child) == ["one", "two", "child"]
     assert [entry.type for entry in child.read().entries] == ["session", "message"]
-    origin = child.read().session.value.parent
+    origin = child.read().header.value.parent
     assert (origin.session, origin.kind) == (story.session.id, "fork")
 
 
@@ -47,8 +47,8 @@ def test_a_fork_of_a_fork(story):
     deep, shallow = fork(child, second.id), fork(child, first.id)
     deep.say("three")
     assert texts(deep) == ["one", "two", "three"]
-    assert deep.read().session.value.parent.session == child.id
-    assert shallow.read().session.value.parent.session == story.session.id
+    assert deep.read().header.value.parent.session == child.id
+    assert shallow.read().header.value.parent.session == story.session.id
 
 
 def test_a_fork_before_a_fold(story):
@@ -87,11 +87,11 @@ def test_open_calls_are_settled(story):
     story.started(reply, "t1")
     result = story.result(reply, "t1", "done")
     child = fork(story.session, reply.id)
-    assert pending(child.branch()).open_calls == ()
+    assert pending(child.branch()).open_tool_calls == ()
     copied, unknown = (entry.value.message for entry in child.read().entries[1:])
-    assert (copied.copied_from, copied.text, copied.settled) == (result.id, "done", "ok")
-    assert (unknown.tool_call_id, unknown.settled) == ("t2", "unknown")
-    assert len(pending(story.session.branch()).open_calls) == 1
+    assert (copied.copied_from, copied.text, copied.effective_status) == (result.id, "done", "ok")
+    assert (unknown.tool_call_id, unknown.effective_status) == ("t2", "unknown")
+    assert len(pending(story.session.branch()).open_tool_calls) == 1
 
 
 def test_only_a_log_that_proves_it_says_not_run(story):
@@ -101,10 +101,10 @@ def test_only_a_log_that_proves_it_says_not_run(story):
     said = Reply(content=(ToolCall(id="t1", name="bash"),), call_id=call.id)
     made = story.session.append(Message(id="made", message=said))
     (skipped,) = (entry.value.message for entry in fork(story.session, made.id).read().entries[1:])
-    assert (skipped.settled, "Not run" in skipped.text) == ("skipped", True)
+    assert (skipped.effective_status, "Not run" in skipped.text) == ("skipped", True)
     recorded = story.reply("", calls=[("t2", "bash", {})])
     (unknown,) = (entry.value.message for entry in fork(story.session, recorded.id).read().entries[1:])
-    assert (unknown.settled, "Not run" in unknown.text) == ("unknown", False)
+    assert (unknown.effective_status, "Not run" in unknown.text) == ("unknown", False)
 
 
 def test_a_parent_that_is_gone(story):

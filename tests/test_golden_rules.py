@@ -42,7 +42,7 @@ def test_it_replays_byte_for_byte(case):
     raw = (FOLDER / case / "main.jsonl").read_bytes()
     assert hashlib.sha256(raw).hexdigest() == KNOWN[case]["sha256"]
     again = asyncio.run(replay(_store(case), KNOWN[case]["session"]))
-    assert again.ok, (again.reason, again.parted and (again.parted.recorded, again.parted.written))
+    assert again.ok, (again.reason, again.divergence and (again.divergence.recorded, again.divergence.written))
     assert again.workers > 0
 
 

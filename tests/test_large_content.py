@@ -209,8 +209,8 @@ def test_rules_1_kept_media_in_the_line():
     """Law 11: what an older worker took up from the queue stands in its line, and is written so again."""
     rig = Rig({"": [{"text": "I see."}]})
     inline = Queued(id="q1", parent_id="s", timestamp="2026-01-01T10:00:00.000Z", message=Prompt(content=(PICTURE,)))
-    rig.store.plant("s", encode(inline, rules=1) + b"\n")
-    asyncio.run(wake(msgspec.structs.replace(rig.world(), rules=1), "s"))
+    rig.store.plant("s", encode(inline, rules_version=1) + b"\n")
+    asyncio.run(wake(msgspec.structs.replace(rig.runtime(), rules=1), "s"))
     (prompt,) = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
     assert prompt.content == (PICTURE,)
     assert asyncio.run(replay(rig.store, "s")).ok

@@ -123,7 +123,7 @@ def test_a_session_without_its_first_line(tmp_path):
         b'gone\n{"type":"message","id":"m","message":{"role":"user","content":"x"}}\n'
     )
     log = read_active(JsonlStore(str(tmp_path)), "hurt")
-    assert (log.id, log.session, len(log.entries)) == ("hurt", None, 1)
+    assert (log.id, log.header, len(log.entries)) == ("hurt", None, 1)
 
 
 def test_nobody(tmp_path):

@@ -18,7 +18,7 @@ from wakelog.forking import fork
 from wakelog.log.content import BlobRef, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Terminated, ToolStarted
 from wakelog.log.entry import SessionHeader as SessionEntry
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -83,8 +83,8 @@ def test_a_session_that_keeps_secrets():
     store = MemoryStore()
     policy = Policy(redact=False, hooks=(HookSettings(name="x", options={"a": KEY}),))
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
-    assert (session.tree.card.cwd, session.tree.card.title) == (f"/{KEY}", KEY)
-    assert fork(session).tree.card.cwd == f"/{KEY}"
+    assert (session.tree.header.cwd, session.tree.header.title) == (f"/{KEY}", KEY)
+    assert fork(session).tree.header.cwd == f"/{KEY}"
     (record,) = [node.value for node in session.branch().nodes if isinstance(node.value, ContextEntry)]
     assert list(record.policy["hooks"]) == [{"name": "x", "options": {"a": KEY}}]
 
@@ -116,7 +116,7 @@ def test_a_channel_is_not_named_by_a_secret():
         name = KEY
 
     with pytest.raises(UsageError, match="name of a channel"):
-        live_runtime(MemoryStore(), channels=[Channel()])
+        LiveRuntime(MemoryStore(), channels=[Channel()])
 
 
 def _intending(rig, monkeypatch):
@@ -129,7 +129,7 @@ def _intending(rig, monkeypatch):
 
 
 def _wake(rig, rules):
-    asyncio.run(wake(msgspec.structs.replace(rig.world(), rules=rules), "s"))
+    asyncio.run(wake(msgspec.structs.replace(rig.runtime(), rules=rules), "s"))
 
 
 @pytest.mark.parametrize("rules", [1, 2])
@@ -142,7 +142,7 @@ def test_what_a_tool_intends(monkeypatch, rules):
     (started,) = rig.values(ToolStarted)
     assert started.intent == {"token": KEY if rules == 1 else MARK}
     found = asyncio.run(replay(rig.store, "s"))
-    assert (found.ok, found.reason, found.parted) == (True, "", None)
+    assert (found.ok, found.reason, found.divergence) == (True, "", None)
 
 
 def test_an_intent_that_lost_its_secret_proves_nothing(monkeypatch):
@@ -154,5 +154,5 @@ def test_an_intent_that_lost_its_secret_proves_nothing(monkeypatch):
     assert rig.outside.receipts
     rig.wake()
     results = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
-    assert [result.settled for result in results] == ["unknown"]
+    assert [result.effective_status for result in results] == ["unknown"]
     assert asyncio.run(replay(rig.store, "s")).ok

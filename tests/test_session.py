@@ -31,7 +31,7 @@ def say(text):
 def test_the_first_line(store):
     """LOG-4: the first line says who, where, with what and in which format."""
     made = Session.create(store, agent="Crab", sender="tg:1", cwd="/repo", title="T", model="m", settings={"a": 1})
-    card = made.read().session.value
+    card = made.read().header.value
     assert (card.agent, card.sender, card.number, card.cwd, card.version) == ("Crab", "tg:1", 1, "/repo", 1)
     assert (card.title, card.model, card.settings, card.app.split("/")[0]) == ("T", "m", {"a": 1}, "wakelog")
     assert made.id == card.id

@@ -25,7 +25,7 @@ def test_a_session_at_rest_is_ended():
     rig = Rig(PAY)
     rig.say("Go on.")
     ended = rig.session.end("enough")
-    assert (ended.entry.value.reason, ended.cancelled, ended.dropped.words) == ("enough", None, ())
+    assert (ended.entry.value.reason, ended.cancelled, ended.dropped.descriptions) == ("enough", None, ())
     assert overview(rig.session.tree).state == "terminated"
     before = len(rig.entries)
     assert rig.wake().decision == Idle("terminated")
@@ -42,7 +42,7 @@ def test_open_calls_keep_a_session_from_its_end():
     ended = rig.session.end(force=True)
     assert ended.cancelled.value == rig.values(Queued)[-1]
     assert ended.cancelled.value.mode == "cancel"
-    assert [call.call.name for call in ended.dropped.calls] == ["pay"]
+    assert [call.tool_call.name for call in ended.dropped.open_tool_calls] == ["pay"]
     assert [queued.message.text for queued in ended.dropped.queue] == ["And then?"]
     assert rig.wake().decision == Idle("terminated")
     assert rig.outside.effects == {}
@@ -55,7 +55,7 @@ def test_replies_that_were_not_delivered_keep_it_too():
     with pytest.raises(Conflict, match="not delivered to outbox"):
         rig.session.end()
     ended = rig.session.end(force=True)
-    assert [debt.channel for debt in ended.dropped.owed] == ["outbox"]
+    assert [debt.channel for debt in ended.dropped.undelivered] == ["outbox"]
 
 
 def test_a_worker_that_died_keeps_it_until_its_lease_ends():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wakelog.projections.pending import pending
     from wakelog.projections.transcript import transcript
     from wakelog.reading import read_log
-    from wakelog.runtime.live import live_runtime
+    from wakelog.runtime.live import LiveRuntime
     from wakelog.runtime.replay.verification import replay
     from wakelog.runtime.wake import wake
     from wakelog.session import Session
@@ -34,7 +34,7 @@ _EXPORTS = {
     "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
     "identity": ("latest",),
-    "runtime.live": ("live_runtime",),
+    "runtime.live": ("LiveRuntime",),
     "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
     "log.entry": ("Entry", "Message"),
     "reading": ("read_log",),
@@ -57,6 +57,7 @@ __all__ = [
     "Conflict",
     "Entry",
     "LeaseLost",
+    "LiveRuntime",
     "Message",
     "NotFound",
     "Policy",
@@ -73,7 +74,6 @@ __all__ = [
     "build_context",
     "fork",
     "latest",
-    "live_runtime",
     "open_store",
     "overview",
     "pending",

@@ -32,11 +32,11 @@ _STARTED_TEXT = (
 
 def fork(session: Session, at: str | None = None) -> Session:
     """Create a new session that continues from an entry of another session (default: the head)."""
-    tree = session.tree_of(at)
+    tree = session.tree_with(at)
     target = tree.find(at) if at is not None else tree.head
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
-    card = tree.card
+    card = tree.header
     owner, node = _owner(session, tree, target)
     child = Session.create(
         session.store,
@@ -50,13 +50,13 @@ def fork(session: Session, at: str | None = None) -> Session:
     calls = open_tool_calls(Branch(_nodes_of_last_turn(tree, target)))
     results = _parent_results(calls, session.read().entries if calls else ())
     for call in calls:
-        child.append(Message(message=results.get((call.reply_id, call.call.id)) or _result_for(call, tree)))
+        child.append(Message(message=results.get((call.reply_id, call.tool_call.id)) or _result_for(call, tree)))
     return child
 
 
 def _redact_mode(tree: Tree, target: str) -> RedactMode:
     """Return which secrets to remove from the new header. The policy is looked up only if there are any."""
-    card = tree.card
+    card = tree.header
     if redact_entry(card) is card:
         return "assignments"
     return policy_in_force(branch_state(tree.branch(target)).context).redact
@@ -66,7 +66,7 @@ def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
     """Return the session whose log holds a node (this one, or an ancestor if inherited), and the node."""
     owner = session.id
     while tree.is_inherited(node_id):
-        parent = tree.card.parent
+        parent = tree.header.parent
         assert parent is not None
         owner = parent.session
         tree = read_log(session.store, owner).tree
@@ -86,26 +86,26 @@ def _nodes_of_last_turn(tree: Tree, target: str) -> tuple[Entry, ...]:
     return tuple(reversed(nodes))
 
 
-def _was_started(tree: Tree, call: OpenToolCall) -> bool:
+def _was_started(tree: Tree, open_call: OpenToolCall) -> bool:
     """Return whether the parent started the tool, or a subagent for the call: it may have had its effect."""
-    for annotation in tree.annotations(call.reply_id):
+    for annotation in tree.annotations(open_call.reply_id):
         match annotation.value:
-            case ToolStarted(tool_call_id=call.call.id) | Spawned(tool_call_id=call.call.id):
+            case ToolStarted(tool_call_id=open_call.tool_call.id) | Spawned(tool_call_id=open_call.tool_call.id):
                 return True
     return False
 
 
-def _is_proven_unstarted(tree: Tree, call: OpenToolCall) -> bool:
+def _is_proven_unstarted(tree: Tree, open_call: OpenToolCall) -> bool:
     """Return whether the parent's log would show a start: it has the reply's model call, and no loss after it."""
-    before = tree.parent(call.reply_id)
+    before = tree.parent(open_call.reply_id)
     made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
-    by_a_call = any(isinstance(it, ModelCall) and it.reply_id == call.reply_id for it in made)
-    return by_a_call and tree.nodes[call.reply_id].offset >= tree.last_loss_offset
+    by_a_call = any(isinstance(it, ModelCall) and it.reply_id == open_call.reply_id for it in made)
+    return by_a_call and tree.nodes[open_call.reply_id].offset >= tree.last_loss_offset
 
 
-def _parent_results(calls: Sequence[OpenToolCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
+def _parent_results(open_calls: Sequence[OpenToolCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
     """Return the results that the parent has, after the fork or on another branch, for tool calls open at the fork."""
-    wanted = {(call.reply_id, call.call.id) for call in calls}
+    wanted = {(call.reply_id, call.tool_call.id) for call in open_calls}
     found: dict[tuple[str, str], ToolResult] = {}
     for entry in entries:
         match entry.value:
@@ -115,10 +115,10 @@ def _parent_results(calls: Sequence[OpenToolCall], entries: Iterable[Entry]) -> 
     return found
 
 
-def _result_for(call: OpenToolCall, tree: Tree) -> ToolResult:
+def _result_for(open_call: OpenToolCall, tree: Tree) -> ToolResult:
     """Return the result of a tool call that is open where the fork begins and has no result in the parent."""
-    if _was_started(tree, call):
-        return tool_result(call, "interrupted", (Text(text=_STARTED_TEXT),))
-    if _is_proven_unstarted(tree, call):
-        return tool_result(call, "skipped", (Text(text=_SKIPPED_TEXT),))
-    return tool_result(call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))
+    if _was_started(tree, open_call):
+        return tool_result(open_call, "interrupted", (Text(text=_STARTED_TEXT),))
+    if _is_proven_unstarted(tree, open_call):
+        return tool_result(open_call, "skipped", (Text(text=_SKIPPED_TEXT),))
+    return tool_result(open_call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))

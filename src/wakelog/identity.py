@@ -37,11 +37,11 @@ def _latest_of(store: Store, agent: str, sender: str) -> str | None:
     return None
 
 
-def is_chat_of(store: Store, name: str, header: SessionIdentity | None, agent: str, sender: str) -> bool:
+def is_chat_of(store: Store, name: str, identity: SessionIdentity | None, agent: str, sender: str) -> bool:
     """Return whether a session belongs to exactly this pair and is a chat: no subagent, import or unused fork."""
-    if header is None or not header.is_of(agent, sender):
+    if identity is None or not identity.is_of(agent, sender):
         return False
-    return header.origin is None or (header.origin == "fork" and _has_user_message(store, name))
+    return identity.origin is None or (identity.origin == "fork" and _has_user_message(store, name))
 
 
 def _has_user_message(store: Store, name: str) -> bool:

@@ -34,7 +34,7 @@ class JournalTexts(msgspec.Struct, frozen=True):
     running: bool = False
     """Whether a worker holds the session: the texts are then in progress, not interrupted."""
 
-    def values(self, name: str) -> list[dict[str, Any]]:
+    def to_json(self, name: str) -> list[dict[str, Any]]:
         """Return the texts as plain values for JSON, see `docs/cli.md`."""
         return [journal_value(partial, running=self.running, name=name) for partial in self.partials]
 

@@ -80,15 +80,19 @@ class OverviewReading:
         branch = self._branch(scan, visit_inherited)
         here = branch.result()
         view = build_overview(
-            self._first.card or SessionHeader(),
+            self._first.header or SessionHeader(),
             scan.outline.last_seq + 1,
-            branch.talk.head,
+            branch.conversation.head,
             session,
             here,
-            HeadWork(branch.talk.open_calls, branch.is_cut, with_requests(self._first.queue.waiting(), here.queue)),
+            HeadWork(
+                branch.conversation.open_tool_calls,
+                branch.is_interrupted,
+                with_requests(self._first.queue.waiting(), here.queue),
+            ),
             damaged=damaged,
         )
-        return OverviewResult(view, session, here, branch.is_quiet)
+        return OverviewResult(view, session, here, branch.is_idle)
 
     def _session_state(self, scan: Scan) -> SessionState:
         if self._first.is_ordered:

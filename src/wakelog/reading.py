@@ -32,11 +32,11 @@ class Log(msgspec.Struct):
     noted: tuple[Damage, ...] = ()
     next_seq: int = 0
     torn: TornTail | None = None
-    last: bytes = b""
+    last_line: bytes = b""
     """The line of the last entry."""
 
     @property
-    def session(self) -> Entry | None:
+    def header(self) -> Entry | None:
         """The session's own header entry; None if it cannot be read."""
         return next((entry for entry in self.entries if type(entry.value) is SessionHeader), None)
 
@@ -47,14 +47,14 @@ class Log(msgspec.Struct):
         return (*nodes, *self.entries)
 
     @property
-    def h(self) -> str | None:
+    def last_seal(self) -> str | None:
         """The seal of the last entry; None if it has none."""
-        return find_seal(self.last)
+        return find_seal(self.last_line)
 
     @property
     def id(self) -> str:
         """The id of the session; its name if the header cannot be read."""
-        return self.session.id if self.session else self.name
+        return self.header.id if self.header else self.name
 
 
 def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
@@ -73,11 +73,11 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
     if tail is None or first is None or not _header_seal_matches(first):
         return read_log(store, session, verify=True)
     name, last = store.name(session), tail.entries[-1]
-    if tail.fold is None:
+    if tail.compaction_id is None:
         log = _log(store, name, tail.entries, EntryReader(next_seq=last.seq + 1), (), whole=False, verify=True)
     else:
-        log = Log(name, (first, *tail.entries), build_tree(tail, first), next_seq=last.seq + 1, last=last.raw)
-    return read_log(store, session, verify=True) if log.tree.is_too_short else log
+        log = Log(name, (first, *tail.entries), build_tree(tail, first), next_seq=last.seq + 1, last_line=last.raw)
+    return read_log(store, session, verify=True) if log.tree.may_lack_entries else log
 
 
 def _header_seal_matches(first: Entry) -> bool:
@@ -171,7 +171,7 @@ def _tail_of_parent(store: Store, origin: Origin) -> Branch | None:
     """Return the part of the parent's branch that the fork's projections need; None if all of it is needed."""
     first = read_session_header(store, origin.session)
     tail = read_tail(store.tail(origin.session), at=origin.entry) if first is not None else None
-    if first is None or tail is None or tail.fold is None:
+    if first is None or tail is None or tail.compaction_id is None:
         return None
     branch = build_tree(tail, first).branch(origin.entry)
     return None if branch.holes else branch

@@ -208,7 +208,7 @@ class _HoleSearch:
 
     def holes(self, damage: Iterable[Damage]) -> tuple[Damage, ...]:
         """Return the places found, together with the damage found by the reader."""
-        by_offset = {hurt.offset: hurt for hurt in (*self._noted, *damage) if hurt.hides}
+        by_offset = {hurt.offset: hurt for hurt in (*self._noted, *damage) if hurt.may_hide_entries}
         return tuple(sorted((*by_offset.values(), *self._naming_lost), key=lambda hole: hole.offset))
 
 

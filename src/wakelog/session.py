@@ -82,14 +82,16 @@ class Session:
     An instance belongs to one thread. Any number of instances, in any process, may share a session.
     """
 
-    def __init__(self, store: Store, session: str, *, clock: Clock | None = None, rules: int = RULES_VERSION) -> None:
+    def __init__(
+        self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
+    ) -> None:
         self.store = store
-        self.rules = rules
+        self.rules_version = rules_version
         self.name = store.name(session)
         self.clock = clock or SystemClock()
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
-        self._known: Log | None = None
+        self._loaded_log: Log | None = None
 
     @classmethod
     def create(
@@ -144,10 +146,10 @@ class Session:
     @property
     def _log(self) -> Log:
         """The part of the log that projections of the head need. Read on first use: a new fork may never need it."""
-        if self._known is None:
-            self._known = read_active(self.store, self.name, queue=False)
-            self._refuse_newer(self._known.damage)
-        return self._known
+        if self._loaded_log is None:
+            self._loaded_log = read_active(self.store, self.name, queue=False)
+            self._check_format(self._loaded_log.damage)
+        return self._loaded_log
 
     def read(self) -> Log:
         """Read the whole log again, with all seals verified."""
@@ -162,8 +164,8 @@ class Session:
     def _tree_with_queue(self) -> Tree:
         """Return the tree with the waiting messages of the whole session, which most appends do not need."""
         if not has_whole_queue(self._log.tree):
-            self._known = read_active(self.store, self.name)
-            self._refuse_newer(self._known.damage)
+            self._loaded_log = read_active(self.store, self.name)
+            self._check_format(self._loaded_log.damage)
         return self._log.tree
 
     @property
@@ -171,14 +173,14 @@ class Session:
         """The damage found when the session was opened, in the part of the log that was read."""
         return self._log.damage
 
-    def tree_of(self, at: str | None) -> Tree:
+    def tree_with(self, at: str | None) -> Tree:
         """Return a tree that contains the branch of an entry: the whole log's tree if the tail may not contain it."""
         tree = self.tree
         return self.read().tree if tree.partial and at not in (None, tree.head) else tree
 
     def branch(self, at: str | None = None) -> Branch:
         """Return the branch of an entry (default: the head)."""
-        return self.tree_of(at).branch(at)
+        return self.tree_with(at).branch(at)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -189,7 +191,7 @@ class Session:
         at: str | None = None,
         fork: bool = False,
         lease: Lease | None = None,
-        behind: int | None = None,
+        expected_seq: int | None = None,
     ) -> Entry:
         """Append a body. A node goes under `at` or the head; an annotation describes `at` or the head's node.
 
@@ -200,9 +202,9 @@ class Session:
         if not isinstance(body, _BODIES):
             raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_append_hint(body))
         entry_id = checked_id(body.id) if body.id else self._new_id()
-        return self._append(lambda: self._stamped(body, entry_id, self._found(at), fork=fork), lease, behind)
+        return self._append(lambda: self._stamped(body, entry_id, self._resolve(at), fork=fork), lease, expected_seq)
 
-    def _found(self, entry: str | None) -> str | None:
+    def _resolve(self, entry: str | None) -> str | None:
         """Return the node that an id refers to; an id outside the known tail is looked up in the whole log."""
         if entry is None or entry in self._log.tree.nodes:
             return entry
@@ -238,31 +240,35 @@ class Session:
             raise UsageError("an empty summary would forget everything", hint="say what the summary is")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
-        return self.fold(Compaction(summary=summary, first_kept_entry_id=first_kept))
+        return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
-    def fold(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
+    def append_compaction(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
         """Append a compaction together with the state it carries, computed at the moment of the append."""
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
             # A tail that starts at a compaction of rules 1 lacks values that one of rules 2 must carry.
-            tree = self._log.tree if self.rules < 2 or can_build_carried_state(self._log.tree) else self._whole_tree()
+            tree = (
+                self._log.tree
+                if self.rules_version < 2 or can_build_carried_state(self._log.tree)
+                else self._whole_tree()
+            )
             place = at or tree.head
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
             # Added after redaction: the state repeats entries of this log; readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place, self.rules))
+            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place, self.rules_version))
 
         return self._append(compose, lease)
 
     def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
         """Move the head to `entry`. With a `reason` this is also a request to run the session."""
-        target = self._found(entry) or entry
+        target = self._resolve(entry) or entry
         return self.append(Head(target_id=target, reason=reason), at=target)
 
     def label(self, entry: str, text: str) -> Entry:
         """Label an entry; an empty text removes the label."""
-        target = self._found(entry) or entry
+        target = self._resolve(entry) or entry
         return self.append(Label(target_id=target, label=text), at=target)
 
     def rename(self, title: str) -> Entry:
@@ -283,24 +289,24 @@ class Session:
         first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and drops the rest.
         """
         self._catch_up()
-        self._refuse_if_ended()
+        self._check_not_ended()
         cancelled = self._cancel_and_wait(wait_s) if force else None
         entry_id, dropped = self._new_id(), DroppedWork()
 
         def compose() -> KnownBody:
             nonlocal dropped
-            dropped = self._dropped_by_end(force=force)
+            dropped = self._work_dropped_by_end(force=force)
             return self._stamped(Terminated(reason=reason), entry_id)
 
         return SessionEnding(self._append(compose), cancelled, dropped)
 
-    def _dropped_by_end(self, *, force: bool) -> DroppedWork:
+    def _work_dropped_by_end(self, *, force: bool) -> DroppedWork:
         held = self.store.held(self.name)
         if held is not None:
             raise Conflict(f"{self.name} is being run by {held.holder}", hint="wait until it rests, or force the end")
         dropped = work_dropped_by_end(self._tree_with_queue())
-        if dropped.is_unfinished and not force:
-            raise Conflict(f"{self.name} has {', '.join(dropped.words)}", hint="wake it, or force the end")
+        if dropped.needs_force and not force:
+            raise Conflict(f"{self.name} has {', '.join(dropped.descriptions)}", hint="wake it, or force the end")
         return dropped
 
     def _cancel_and_wait(self, wait_s: float) -> Entry | None:
@@ -325,9 +331,9 @@ class Session:
             held = self.store.held(self.name)
             if held is not None:
                 raise Conflict(f"{self.name} is being run by {held.holder}")
-            self._refuse_if_ended()
+            self._check_not_ended()
             activity = Activity(
-                holder=holder, channels=tuple(channels), rules=self.rules, queue=self._queue_to_record()
+                holder=holder, channels=tuple(channels), rules=self.rules_version, queue=self._queue_to_record()
             )
             stamped = self._stamped(activity, entry_id)
             holder = stamped.holder
@@ -339,7 +345,9 @@ class Session:
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
         """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
         tree = self._log.tree
-        return waiting_messages(self._tree_with_queue()) if self.rules >= 2 and must_record_queue(tree) else None
+        return (
+            waiting_messages(self._tree_with_queue()) if self.rules_version >= 2 and must_record_queue(tree) else None
+        )
 
     def release(self, lease: Lease) -> None:
         """Record that the worker leaves, and release the lease. Does nothing if the lease was already lost."""
@@ -356,16 +364,18 @@ class Session:
 
     # ── appending ────────────────────────────────────────────────────────────────────────────────
 
-    def _append(self, compose: Callable[[], KnownBody], lease: Lease | None = None, behind: int | None = None) -> Entry:
+    def _append(
+        self, compose: Callable[[], KnownBody], lease: Lease | None = None, expected_seq: int | None = None
+    ) -> Entry:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
         for _ in range(_APPEND_TRIES_MAX):
             self._note_torn_tail()
-            if behind is not None and behind != self._log.next_seq - 1:
+            if expected_seq is not None and expected_seq != self._log.next_seq - 1:
                 raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
             value = compose()
             before = self._appended_before(value)
             if before is None:
-                self._refuse_if_ended(value)
+                self._check_not_ended(value)
             try:
                 sealed = self.store.append(
                     self.name,
@@ -379,10 +389,10 @@ class Session:
             except Conflict:
                 self._catch_up()
                 continue
-            return before or self._take(value, sealed)
+            return before or self._add_acknowledged(value, sealed)
         raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries were overtaken")
 
-    def _refuse_if_ended(self, value: KnownBody | None = None) -> None:
+    def _check_not_ended(self, value: KnownBody | None = None) -> None:
         """Raise `SessionEnded` if the session has ended.
 
         If the ending entry is not in this tree yet, the store rejects the append.
@@ -392,24 +402,24 @@ class Session:
                 f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
             )
 
-    def _take(self, value: KnownBody, sealed: SealedLine) -> Entry:
+    def _add_acknowledged(self, value: KnownBody, sealed: SealedLine) -> Entry:
         """Add an acknowledged entry to the tree without reading it back."""
         if sealed.seq != self._log.next_seq:
             self._catch_up()
             return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
         placed = msgspec.structs.replace(value, v=FORMAT_VERSION, seq=sealed.seq)
         entry = Entry(sealed.line.raw, placed, sealed.seq, sealed.line.offset)
-        self._grow([entry], sealed.seq + 1)
+        self._add_to_tree([entry], sealed.seq + 1)
         return entry
 
-    def _grow(self, entries: list[Entry], next_seq: int) -> None:
+    def _add_to_tree(self, entries: list[Entry], next_seq: int) -> None:
         """Add new entries to the tree; read the tail again if they refer to entries before it."""
         tree = self._log.tree.add_all(entries)
         self._log.next_seq = next_seq
         if entries:
-            self._log.last = entries[-1].raw
-        if tree.partial and (any(may_refer_to_unread(tree, entry) for entry in entries) or tree.is_too_short):
-            self._known = read_active(self.store, self.name)
+            self._log.last_line = entries[-1].raw
+        if tree.partial and (any(may_refer_to_unread(tree, entry) for entry in entries) or tree.may_lack_entries):
+            self._loaded_log = read_active(self.store, self.name)
 
     def _appended_before(self, value: KnownBody) -> Entry | None:
         """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs."""
@@ -433,13 +443,13 @@ class Session:
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
         is_wide = isinstance(body, _SESSION_WIDE)
-        parent = self._session_node() if is_wide else at or tree.head
+        parent = self._header_id() if is_wide else at or tree.head
         if at is not None and isinstance(body, Node) and not fork and tree.entry(entry_id) is None:
-            self._check_free(parent)
+            self._check_no_child(parent)
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         node = tree.nodes.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (node.value.turn_id if node else None)
-        is_large = self.rules >= 2 and may_be_large(body)
+        is_large = self.rules_version >= 2 and may_be_large(body)
         clean = self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)
         stamped = msgspec.structs.replace(
             clean,
@@ -448,29 +458,31 @@ class Session:
             timestamp=clean.timestamp or iso_timestamp(self.clock.now_ms()),
             turn_id=None if is_wide else turn,
         )
-        return self._within_a_line(stamped) if is_large else stamped
+        return self._clipped_to_line(stamped) if is_large else stamped
 
-    def _within_a_line(self, body: _BodyT) -> _BodyT:
+    def _clipped_to_line(self, body: _BodyT) -> _BodyT:
         """Return the body with long texts clipped: interrupted tool output like a tool result, others to fit a line."""
         if is_interrupted_output(body):
             body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)
-        return with_long_texts_in_blobs(body, self.store.blobs.put, lambda made: fits_line(made, rules=self.rules))
+        return with_long_texts_in_blobs(
+            body, self.store.blobs.put, lambda made: fits_line(made, rules_version=self.rules_version)
+        )
 
     def _without_secrets(self, body: _BodyT) -> _BodyT:
         """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        found = redact_entry(body, self.rules)
+        found = redact_entry(body, self.rules_version)
         if found is body:
             return body
         policy = self._policy()
-        if isinstance(body, ContextEntry) and self.rules >= 2:
-            policy = policy_in_force(body, self.rules)
-        return found if policy.redact == "assignments" else redact_entry(body, self.rules, policy.redact)
+        if isinstance(body, ContextEntry) and self.rules_version >= 2:
+            policy = policy_in_force(body, self.rules_version)
+        return found if policy.redact == "assignments" else redact_entry(body, self.rules_version, policy.redact)
 
     def _policy(self) -> Policy:
         """Return the policy in force at the head."""
-        return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules)
+        return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules_version)
 
-    def _check_free(self, parent: str) -> None:
+    def _check_no_child(self, parent: str) -> None:
         # Children follow their parent in the log, so a tail that contains a node contains its children.
         tree = self._log.tree
         in_tail = parent in tree.nodes and parent != tree.root
@@ -478,10 +490,10 @@ class Session:
             raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
 
     def _encode(self, value: KnownBody) -> bytes:
-        return encode(value, rules=self.rules)
+        return encode(value, rules_version=self.rules_version)
 
-    def _session_node(self) -> str:
-        own = self._log.session
+    def _header_id(self) -> str:
+        own = self._log.header
         return own.id if own is not None else self._log.tree.root or ""
 
     def _note_torn_tail(self) -> None:
@@ -497,16 +509,16 @@ class Session:
 
     def _catch_up(self) -> None:
         """Read the entries that were appended since, by any writer."""
-        h = self._log.h
+        h = self._log.last_seal
         seals = SealVerifier(h, self._log.next_seq - 1) if h is not None else None
         reader = EntryReader(next_seq=self._log.next_seq, seals=seals)
         entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
         self._log.tree.mark_unreadable(reader.damage)
-        self._grow(entries, reader.next_seq)
+        self._add_to_tree(entries, reader.next_seq)
         self._log.torn = reader.torn
-        self._refuse_newer(reader.damage)
+        self._check_format(reader.damage)
 
-    def _refuse_newer(self, damage: Iterable[Damage]) -> None:
+    def _check_format(self, damage: Iterable[Damage]) -> None:
         if any(hurt.kind == "newer" for hurt in damage):
             raise NewerFormat(
                 f"{self.name} has entries in a newer format than {FORMAT_VERSION}, which this wakelog writes",

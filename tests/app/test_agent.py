@@ -15,7 +15,7 @@ from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
 from wakelog.runtime.context_entry import store_declarations
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -114,7 +114,7 @@ def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
     """RUN-19: the policy that the log says asks, though today's agent would not."""
     rig = Rig({"Pay.": [{"toolCalls": [{"name": "pay", "input": {"n": 1}}]}]}, approvals={"pay": "ask"})
     rig.policy = Policy()
-    assert rig.say("Pay.").rows[-1] == "call waits"
+    assert rig.say("Pay.").rules[-1] == "call waits"
     assert rig.outside.effects == {}
 
 
@@ -164,7 +164,7 @@ def test_a_plain_function_is_a_tool_that_never_runs_twice():
     assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
     session = agent.begin(store)
     session.say('use greet with {"name": "Ada"}')
-    assert "Hello, Ada" in asyncio.run(wake(live_runtime(store, tools=[greet]), session)).text
+    assert "Hello, Ada" in asyncio.run(wake(LiveRuntime(store, tools=[greet]), session)).text
 
 
 class _Halfway:
@@ -193,14 +193,14 @@ def test_a_session_is_woken_by_itself_its_name_or_its_id():
     for ref in (lambda it: it, lambda it: it.name, lambda it: it.id):
         session = Agent(model="demo").begin(store)
         session.say("Hello.")
-        assert asyncio.run(wake(live_runtime(store), ref(session))).session == session.name
+        assert asyncio.run(wake(LiveRuntime(store), ref(session))).session == session.name
 
 
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
-        (wake, "a world first, not MemoryStore; pass live_world"),
-        (lambda store, _: wake(live_runtime(store), 7), "not by int; pass the session itself"),
+        (wake, "a world first, not MemoryStore; pass LiveRuntime"),
+        (lambda store, _: wake(LiveRuntime(store), 7), "not by int; pass the session itself"),
         (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
         (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),
         (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "not by int"),

@@ -102,7 +102,7 @@ def test_a_server_that_was_broken_is_asked_again_by_the_next_run(shell, mine, sc
 def test_what_a_log_says_is_missing_may_be_anything(shell, store, value):
     """Law 13: a value that describes no server starts nothing, and the run goes on."""
     session = Agent(model="demo").begin(store, cwd=str(shell.folder))
-    record = branch_state(session.branch()).context.bare
+    record = branch_state(session.branch()).context.without_envelope
     session.append(msgspec.structs.replace(record, environment={**record.environment, "absentServers": value}))
     answer = shell("run", "-s", session.name, "Hi.")
     assert answer.code == 0

@@ -147,10 +147,10 @@ def test_a_key_that_no_server_has_says_nothing_of_how_it_is_reached():
 def test_nobody_runs_on_half_of_what_was_meant():
     made = loaded("modl = 'x'\nstor = 'y'\nredact = false")
     with pytest.raises(UsageError) as error:
-        made.sound()
+        made.require_valid()
     assert (
         error.value.message
         == f"{USER}:1: nothing is called modl; did you mean model?; 1 more: see `wakelog config check`"
     )
     assert made.config.redact is False
-    assert LoadedConfig().sound() == LoadedConfig().config
+    assert LoadedConfig().require_valid() == LoadedConfig().config

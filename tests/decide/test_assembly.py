@@ -49,7 +49,7 @@ def test_what_was_said_before_stands_before():
     """RUN-8: a resumed reply goes on in the same part, and its offsets behind it."""
     draft = ReplyDraft("Hello, ")
     assert draft.chars == 7
-    draft.take(TextDelta("world"))
+    draft.add(TextDelta("world"))
     assert (draft.content, draft.chars) == ((Text(text="Hello, world"),), 12)
 
 
@@ -57,7 +57,7 @@ def test_looking_changes_nothing():
     """The content so far can be asked for at any time."""
     draft = ReplyDraft()
     for delta in (TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d")):
-        draft.take(delta)
+        draft.add(delta)
         assert draft.content == draft.content
     assert draft.content == (Text(text="ab"), Thinking(thinking="c"), Text(text="d"))
 
@@ -77,7 +77,7 @@ def test_where_it_is_looked_at_or_taken_apart_makes_no_difference(deltas, at):
     whole = assemble_parts(deltas)
     draft = ReplyDraft()
     for number, delta in enumerate(deltas):
-        draft.take(delta)
+        draft.add(delta)
         if number == at:
             _ = draft.content
     assert draft.content == whole
@@ -104,7 +104,7 @@ def test_what_is_bound_ends_a_part():
     )
     draft = ReplyDraft()
     for piece in pieces:
-        draft.take(piece)
+        draft.add(piece)
         assert draft.content
     assert draft.content == whole
     assert assemble_parts(to_deltas(whole)) == whole

@@ -75,9 +75,9 @@ def shown(decision, now_ms):
         case AskAboutDamage(losses):
             return {"do": "AskAboutDamage", "tools": [tool.name for tool in losses.tools]}
         case AskPerson(call, reason):
-            return {"do": "AskPerson", "call": call.call.id, "reason": reason}
+            return {"do": "AskPerson", "call": call.tool_call.id, "reason": reason}
         case CheckReceipt(call):
-            return {"do": "CheckReceipt", "call": call.call.id}
+            return {"do": "CheckReceipt", "call": call.tool_call.id}
         case TakeQueued(queued) | CancelTurn(queued):
             return {"do": type(decision).__name__, "queued": queued.id}
         case RecoverReply(reply, strategy):
@@ -111,6 +111,6 @@ def test_case(path, read):
 
 def test_every_row_has_a_case():
     """RUN-4: no row of the table stands there without a log that takes it."""
-    taken = {_decided(path, read_log)[0].row for path in CASES}
+    taken = {_decided(path, read_log)[0].rule for path in CASES}
     rows = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls"}
     assert rows - taken == set()

@@ -112,7 +112,7 @@ def test_a_beginning_uses_up_the_decision_that_allowed_it():
     told = _Told(approval="ask", unknown="ask")
     told.decided(told.asked(), "approve")
     told.started()
-    assert told.judged() == ("call unknown", AskPerson(told.judged()[1].call, "unknown"))
+    assert told.judged() == ("call unknown", AskPerson(told.judged()[1].open_call, "unknown"))
 
 
 def test_what_is_whole_is_run():
@@ -120,7 +120,7 @@ def test_what_is_whole_is_run():
     told = _Told(calls=2)
     told.session.rename("a title")
     assert isinstance(told.judged()[1], RunTools)
-    assert len(told.judged()[1].calls) == 2
+    assert len(told.judged()[1].open_calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_whatever_can_move_moves():
     attention = told.asked()
     _, decision = told.judged()
     assert isinstance(decision, RunTools)
-    assert [call.call.id for call in decision.calls] == ["t1"]
+    assert [call.tool_call.id for call in decision.open_calls] == ["t1"]
     told.story.result(told.reply, "t1")
     assert told.judged() == ("call waits", Await(attention=(attention.id,)))
 

@@ -62,6 +62,6 @@ def test_a_price_makes_a_cost():
     """VIEW-8: integer millionths of a dollar, rounded once; what is known already is not counted again."""
     price = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
     used = Usage(input_tokens=1_000, output_tokens=200, cache_read_tokens=50_001, cache_write_tokens=7)
-    assert price.of(used).cost_micros == 3_000 + 3_000 + 15_000 + 27
-    assert price.of(Usage(input_tokens=1, cost_micros=9)).cost_micros == 9
-    assert price.of(Usage()).cost_micros == 0
+    assert price.add_cost(used).cost_micros == 3_000 + 3_000 + 15_000 + 27
+    assert price.add_cost(Usage(input_tokens=1, cost_micros=9)).cost_micros == 9
+    assert price.add_cost(Usage()).cost_micros == 0

@@ -93,7 +93,7 @@ def test_the_last_fault_is_waited_for_once():
     assert last_fault(story.session.branch()) is None
     fault = _fail(story, 1)
     assert last_fault(story.session.branch()).id == fault.id
-    story.session.fold(Compaction(summary="s", first_kept_entry_id=None))
+    story.session.append_compaction(Compaction(summary="s", first_kept_entry_id=None))
     assert last_fault(story.session.branch()) is None
 
 

@@ -13,7 +13,7 @@ from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores import open_store
@@ -38,7 +38,7 @@ def begin(store, folder):
 
 def wake_here(store):
     """Lets the session go on, in this process."""
-    return asyncio.run(wake(live_runtime(store, provider=lambda _, __: ScriptedProvider(REPLIES)), "s"))
+    return asyncio.run(wake(LiveRuntime(store, provider=lambda _, __: ScriptedProvider(REPLIES)), "s"))
 
 
 def main():

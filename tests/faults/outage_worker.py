@@ -39,9 +39,9 @@ def _give_up(store, error, act):
 def main(folder, url, lease_s, halts="", manner=""):
     """Wakes the session."""
     if manner == "old":
-        LeaseRenewer.keep = _die_at_the_first_error
+        LeaseRenewer.run = _die_at_the_first_error
     if manner == "impatient":
-        RetryingStore.again = _give_up
+        RetryingStore.retry = _give_up
     place = ServerPlace(folder, url, halts=halts, lease_s=float(lease_s))
     try:
         report = place.wake()

@@ -22,7 +22,7 @@ from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.ports.runtime import ToolInvocation
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -155,7 +155,7 @@ def begin_session(rig):
 
 def go_on(folder):
     """Wakes the session of a folder, from its log alone."""
-    return asyncio.run(wake(live_runtime(store_of(folder)), SESSION))
+    return asyncio.run(wake(LiveRuntime(store_of(folder)), SESSION))
 
 
 if __name__ == "__main__":

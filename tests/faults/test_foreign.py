@@ -19,7 +19,7 @@ from wakelog.app.agent import Agent
 from wakelog.errors import Untrusted, UsageError
 from wakelog.forking import fork
 from wakelog.runtime.checks import check_files, check_store_files
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.files import make_private_folders
@@ -43,7 +43,7 @@ def place(tmp_path):
 
 
 def woken(store, session):
-    return asyncio.run(wake(live_runtime(store), session.name))
+    return asyncio.run(wake(LiveRuntime(store), session.name))
 
 
 def refusal(session):

@@ -8,7 +8,6 @@ A second worker looks for the lease all the time, and takes it as soon as the st
 import asyncio
 import itertools
 
-import msgspec
 import pytest
 
 from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
@@ -21,7 +20,7 @@ from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
 from wakelog.reading import read_log
 from wakelog.runtime.lease import LeaseRenewer
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.locking import earliest_stop
@@ -93,15 +92,15 @@ class Run:
         session = Session.create(self.store, session_id="s", model="play", provider="scripted")
         Agent(model="scripted:play", tools=[self.tool()]).enter(session)
         session.say("Go.")
-        world = live_runtime(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
-        world = msgspec.structs.replace(world, uptime=self.uptime)
-        run_in(self.loop, self._both(world))
+        runtime = LiveRuntime(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
+        runtime = runtime.with_changes(lease_clock=self.uptime)
+        run_in(self.loop, self._both(runtime))
         return self
 
-    async def _both(self, world):
+    async def _both(self, runtime):
         second = asyncio.ensure_future(self._second())
         try:
-            await wake(world, "s")
+            await wake(runtime, "s")
             self.note("completed")
         except LeaseLost as error:
             self.error = error
@@ -180,12 +179,12 @@ def test_every_long_pattern_of_renewals(rest, record):
 
 def test_the_term_is_counted_from_before_the_request():
     """A renewal that took long to succeed ends, here, when the store may think it still runs; never the other way."""
-    term = timing.LeaseTerm(ttl_s=30, sent=100.0)
-    assert term.due == 110.0
+    term = timing.LeaseTerm(ttl_s=30, renewed_at=100.0)
+    assert term.renew_at == 110.0
     assert term.stop_at == 122.5
-    assert term.renewed(sent=105.0).stop_at == 127.5
-    late = term.missed(now=122.48)
-    assert late.due == late.stop_at
+    assert term.after_renewal(sent=105.0).stop_at == 127.5
+    late = term.after_failure(now=122.48)
+    assert late.renew_at == late.stop_at
     assert late.must_stop(122.5)
     assert not term.must_stop(1_000.0), "a worker that comes late, and knows of no failure, asks the store first"
 

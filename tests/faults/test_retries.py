@@ -7,7 +7,6 @@ and the answer was lost. What is written is the same, byte for byte, as without 
 import contextlib
 import itertools
 
-import msgspec
 import pytest
 
 from tests.faults.fake_time import FakeTimeLoop, FakeUptime, run_in
@@ -19,7 +18,7 @@ from wakelog.decide.policy import Policy
 from wakelog.errors import Conflict, Damaged, LeaseLost, NoAccess, StoreError, Unavailable, WakelogError
 from wakelog.log.content import decode_delta
 from wakelog.ports.stores import Lease
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -139,7 +138,7 @@ class Run:
         session = Session.create(self.store, session_id="s", model="play", provider="scripted", clock=clock)
         Agent(model="scripted:play", tools=[pay], policy=Policy(redact=False)).enter(session)
         session.say("Go.")
-        world = live_runtime(
+        runtime = LiveRuntime(
             self.store,
             tools=[pay],
             channels=[Shown(self.store)],
@@ -150,7 +149,7 @@ class Run:
         )
         self.store.is_counting = True
         try:
-            run_in(self.loop, wake(msgspec.structs.replace(world, uptime=self.uptime), "s"))
+            run_in(self.loop, wake(runtime.with_changes(lease_clock=self.uptime), "s"))
         finally:
             self.store.is_counting = False
         return self
@@ -344,7 +343,7 @@ def test_nothing_is_written_once_the_lease_is_lost():
     """Law 6: the store itself is not asked any more, by no call that writes."""
     _, inner, uptime, _ = failing()
     store = with_retries(inner, uptime=uptime)
-    store.lose(LeaseLost("too late"))
+    store.mark_lease_lost(LeaseLost("too late"))
     for write in (
         lambda: store.append("s", b"{}", after=0),
         lambda: store.journal("s", "r", b"piece"),

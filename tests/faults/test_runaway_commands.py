@@ -20,7 +20,7 @@ from wakelog.log.entry import Message
 from wakelog.ports.runtime import HookContext
 from wakelog.processes import supervisor
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import request_cancel
 from wakelog.runtime.wake import wake
 from wakelog.tools.mcp import guard
@@ -178,7 +178,7 @@ def test_what_survives_a_cancel_is_told_in_the_log(rig, tmp_path, monkeypatch):
     session = begin_session(rig)
 
     async def main():
-        waking = asyncio.create_task(wake(live_runtime(store_of(rig.folder)), SESSION))
+        waking = asyncio.create_task(wake(LiveRuntime(store_of(rig.folder)), SESSION))
         assert await asyncio.to_thread(rig.wait_until_away)
         request_cancel(session)
         await waking
@@ -324,7 +324,7 @@ def test_the_names_of_processes_are_redacted(rig):
     begin_session(rig)
 
     async def main():
-        waking = asyncio.create_task(wake(live_runtime(store_of(rig.folder)), SESSION))
+        waking = asyncio.create_task(wake(LiveRuntime(store_of(rig.folder)), SESSION))
         assert await asyncio.to_thread(rig.wait_until_away)
         with open(os.path.join(rig.folder, "done"), "w", encoding="ascii") as file:
             file.write("\n")

@@ -148,7 +148,7 @@ def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
         return log
 
     with ThreadPoolExecutor(1) as pool:
-        with store._logs.taken(names[0]) as log:
+        with store._logs.append_lock(names[0]) as log:
             store._logs.look_up = looked_up  # type: ignore[method-assign]
             said = pool.submit(session.say, "at last")
             assert waiting.wait(60)

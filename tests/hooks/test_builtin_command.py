@@ -74,6 +74,6 @@ def has_ended(pid):
 def test_from_the_log():
     """RUN-19: made anew from what the log says; what cannot be read is said to be damaged."""
     terms = HookSettings(name="own", options={"command": ["true"], "timeoutS": 3})
-    assert CommandHook.of(terms).name == "own"
+    assert CommandHook.from_settings(terms).name == "own"
     with pytest.raises(Damaged, match="own"):
-        CommandHook.of(HookSettings(name="own", options={"command": "true"}))
+        CommandHook.from_settings(HookSettings(name="own", options={"command": "true"}))

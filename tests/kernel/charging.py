@@ -19,7 +19,7 @@ from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -91,8 +91,8 @@ def main(folder, word, dies=""):
         session.append(Message(id="u1", message=Prompt(content="Charge me.")))
     channel = Outside(os.path.join(folder, "outside")).channel()
     provider = ScriptedProvider(REPLIES)
-    world = live_runtime(store, tools=[charge], channels=[channel], provider=lambda _, __: provider)
-    asyncio.run(wake(world, SESSION))
+    runtime = LiveRuntime(store, tools=[charge], channels=[channel], provider=lambda _, __: provider)
+    asyncio.run(wake(runtime, SESSION))
 
 
 if __name__ == "__main__":

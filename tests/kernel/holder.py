@@ -22,7 +22,7 @@ from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost
 from wakelog.log.content import Prompt, TextDelta
 from wakelog.log.entry import Message
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -69,15 +69,15 @@ class Place:
         session.append(Message(id="u1", message=Prompt(content=prompt)))
         return session
 
-    def world(self):
+    def runtime(self):
         """Everything this worker can reach."""
         provider = Halting(Play(self._replies), self)
         channels = [self.outside.channel()]
-        return live_runtime(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
+        return LiveRuntime(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
 
     def wake(self):
         """Lets the session go on, in this process."""
-        return asyncio.run(wake(self.world(), SESSION))
+        return asyncio.run(wake(self.runtime(), SESSION))
 
     async def reached(self, place):
         """Halts, if this is the place."""
@@ -148,7 +148,7 @@ def main(folder, halts="", manner="", lease_s="30", talk=TALK):
         print(json.dumps({"lost": str(error)}), flush=True)
         return LOST
     left = getattr(report.decision, "outcome", type(report.decision).__name__)
-    print(json.dumps({"left": left, "rows": report.rows}), flush=True)
+    print(json.dumps({"left": left, "rows": report.rules}), flush=True)
     return 0
 
 

@@ -34,7 +34,11 @@ def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
     _tools_ran_as_they_may(store, outside)
     for stat in list(store.sessions()):
         again = asyncio.run(replay(store, stat.name))
-        assert again.ok, (stat.name, again.reason, again.parted and (again.parted.recorded, again.parted.written))
+        assert again.ok, (
+            stat.name,
+            again.reason,
+            again.divergence and (again.divergence.recorded, again.divergence.written),
+        )
 
 
 def _each_call_has_one_result(log):

@@ -14,7 +14,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -85,20 +85,20 @@ def drive(store, outside, rows=None, *, ends=True, raises=()):
     agent(outside).enter(session)
     tools = (*outside.tools(_Interrupter(store)), SubagentTool())
     provider = outside.fragile(PLAY, "Try.")
-    world = live_runtime(store, tools=tools, channels=[outside.channel(raises=raises)], provider=provider)
-    _say(store, world, "u1", "Begin.", rows)
-    _say(store, world, "u2", "Go on.", rows)
+    runtime = LiveRuntime(store, tools=tools, channels=[outside.channel(raises=raises)], provider=provider)
+    _say(store, runtime, "u1", "Begin.", rows)
+    _say(store, runtime, "u2", "Go on.", rows)
     _move(session, "h1", session.read().tree.children("u1")[0])
-    _wake(store, world, rows)
+    _wake(store, runtime, rows)
     _move(session, "h2", "u1")
-    _say(store, world, "u3", "Otherwise?", rows)
-    _say(store, world, "u4", "Try.", rows)
+    _say(store, runtime, "u3", "Otherwise?", rows)
+    _say(store, runtime, "u4", "Try.", rows)
     _once(session, Queued(id="q4", mode="compact", keep="u4"))
-    _wake(store, world, rows)
-    _say(store, world, "u5", "Wait for it.", rows)
+    _wake(store, runtime, rows)
+    _say(store, runtime, "u5", "Wait for it.", rows)
     if ends:
         _once(session, Terminated(id="z1", reason="enough"))
-    _wake(store, world, rows)
+    _wake(store, runtime, rows)
     return session
 
 
@@ -124,16 +124,16 @@ def _move(session, entry_id, target):
         session.append(Head(id=entry_id, target_id=target), at=target)
 
 
-def _say(store, world, entry_id, text, rows):
+def _say(store, runtime, entry_id, text, rows):
     _once(Session(store, SESSION), Message(id=entry_id, message=_prompt(text)))
-    _wake(store, world, rows)
+    _wake(store, runtime, rows)
 
 
-def _wake(store, world, rows):
+def _wake(store, runtime, rows):
     while True:
-        report = asyncio.run(wake(world, SESSION))
+        report = asyncio.run(wake(runtime, SESSION))
         if rows is not None:
-            rows += report.rows
+            rows += report.rules
         if not _answered(store):
             return
 

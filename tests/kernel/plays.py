@@ -18,7 +18,7 @@ class Play:
         self._summary = summary
 
     def __call__(self, provider, model):
-        """As what `live_world` asks for: the provider of any name."""
+        """As what `LiveRuntime` asks for: the provider of any name."""
         return self
 
     def stream(self, request):

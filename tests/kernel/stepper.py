@@ -16,7 +16,7 @@ import msgspec
 from tests.kernel.killing import in_child
 from tests.kernel.long_session import PLAY, SESSION, _Interrupter
 from tests.kernel.outside import Outside
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubagentTool
@@ -27,14 +27,16 @@ def world_of(folder, holder):
     store, outside = JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside"))
     tools = (*outside.tools(_Interrupter(store)), SubagentTool())
     provider = outside.fragile(PLAY, "Try.")
-    return live_runtime(store, tools=tools, channels=[outside.channel()], provider=provider, holder=holder)
+    return LiveRuntime(store, tools=tools, channels=[outside.channel()], provider=provider, holder=holder)
 
 
 def step(folder, holder):
     """One step, told to whoever reads."""
     report = asyncio.run(wake(world_of(folder, holder), SESSION, steps=1))
     idle = type(report.decision).__name__ in ("Rest", "Await") and getattr(report.decision, "until_ms", None) is None
-    print(json.dumps({"idle": idle, "rows": report.rows, "decision": msgspec.to_builtins(report.decision)}), flush=True)
+    print(
+        json.dumps({"idle": idle, "rows": report.rules, "decision": msgspec.to_builtins(report.decision)}), flush=True
+    )
 
 
 def main(folder, holder):

@@ -22,7 +22,7 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Reply
 from wakelog.log.entry import Message, Partial
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -52,8 +52,8 @@ def work(place, text, *, size=SIZE, chars=None):
     outside = Outside(os.path.join(place, "outside"))
     channel = outside.channel() if chars is None else Deadly(outside.channel(), chars)
     play = Play({"Go.": [{"text": text, "deltaChars": size}]}, can_resume=True)
-    world = live_runtime(JsonlStore(os.path.join(place, "store")), channels=[channel], provider=play)
-    asyncio.run(wake(world, SESSION))
+    runtime = LiveRuntime(JsonlStore(os.path.join(place, "store")), channels=[channel], provider=play)
+    asyncio.run(wake(runtime, SESSION))
 
 
 def partials(store):

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 
-import msgspec
 import pytest
 
 from tests.kernel import long_session
@@ -22,7 +21,7 @@ from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Cancelled, Message, ModelCall, Partial, Queued
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import request_cancel
 from wakelog.runtime.wake import WakeReport, wake
 from wakelog.stores.jsonl import JsonlStore
@@ -234,7 +233,7 @@ class _InTurns:
         self.steps = 0
         self._workers = workers
 
-    async def __call__(self, world, session_id):
+    async def __call__(self, runtime, session_id):
         rows = []
         while True:
             worker = self._workers[self.steps % 2].process
@@ -289,8 +288,8 @@ def test_a_wait_counts_as_a_step(tmp_path):
     fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 3_000_000}}
     provider, clock = ScriptedProvider([fault, {"text": "Now."}]), _Ahead()
     channels = [place.outside.channel()]
-    world = live_runtime(place.store, channels=channels, provider=lambda _, __: provider, clock=clock)
-    world = msgspec.structs.replace(world, pause=clock.pause)
-    rows = [asyncio.run(wake(world, SESSION, steps=2)).rows for _ in range(3)]
+    runtime = LiveRuntime(place.store, channels=channels, provider=lambda _, __: provider, clock=clock)
+    runtime = runtime.with_changes(sleep=clock.pause)
+    rows = [asyncio.run(wake(runtime, SESSION, steps=2)).rules for _ in range(3)]
     assert rows == [("answer", "fault"), ("fault", "owed"), ("rest",)]
     judge(place.store, place.outside)

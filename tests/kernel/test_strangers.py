@@ -20,7 +20,7 @@ from wakelog.log.entry import Cancelled, Message, ModelCall, Origin, ToolStarted
 from wakelog.log.seal import find_seal
 from wakelog.providers.scripted import ScriptedProvider
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -65,10 +65,10 @@ class Here:
 
     def wake(self, session):
         """Lets it go on."""
-        world = live_runtime(
+        runtime = LiveRuntime(
             self.store, tools=self.outside.tools(), channels=[self.outside.channel()], provider=lambda _, __: self
         )
-        return asyncio.run(wake(world, session.name))
+        return asyncio.run(wake(runtime, session.name))
 
     def stream(self, request):
         """A model that hears everything and asks for nothing."""

@@ -10,7 +10,6 @@ import contextlib
 from collections import Counter
 from random import Random
 
-import msgspec
 from hypothesis import strategies as st
 
 from wakelog.app.agent import Agent
@@ -22,7 +21,7 @@ from wakelog.log.content import Faulted, Finished, Prompt, Text, TextDelta, Thin
 from wakelog.log.entry import Message, Queued, Setting
 from wakelog.log.lines import EntryReader
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import (
     open_questions,
     request_cancel,
@@ -328,13 +327,13 @@ class Play:
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────
 
-    def world(self, store):
+    def runtime(self, store):
         channels = [self.outside.channel, *self.moody] if self._channels else []
-        world = live_runtime(
+        runtime = LiveRuntime(
             store, tools=self.outside.tools, channels=channels, provider=self.model, clock=self.clock, holder="w"
         )
         at_hand = {each.name: each for each in self.outside.tools}
-        return msgspec.structs.replace(world, pause=self.clock.pause, cancelled=watch, tools=lambda _, __: at_hand)
+        return runtime.with_changes(sleep=self.clock.pause, wait_for_cancel=watch, tools=lambda _, __: at_hand)
 
     def rest(self):
         """Wakes the session, again whenever its worker has died or a person was asked, until it rests."""
@@ -342,12 +341,12 @@ class Play:
             dies_at, after = self._kills.pop() if self._kills else (None, False)
             store = CrashingStore(self.store, dies_at=dies_at, after=after)
             try:
-                report = asyncio.run(wake(self.world(store), self.session.name))
+                report = asyncio.run(wake(self.runtime(store), self.session.name))
             except SimulatedCrash:
                 self.deaths += 1
                 self._outlive_leases()
                 continue
-            self.rows += report.rows
+            self.rows += report.rules
             if not self._answer():
                 return report
         raise AssertionError(f"it does not come to rest: {self.rows[-20:]}")
@@ -363,11 +362,11 @@ class Play:
         for stat in list(self.store.sessions()):
             session = Session(self.store, stat.name, clock=self.clock)
             for question in open_questions(session):
-                if question.call is None:
+                if question.open_call is None:
                     continue
                 word = self.chance.choice([word for word in question.choices if word not in self.never_decided])
                 if word == "run again":
-                    self.allowed[("pay", question.call.reply_id, question.call.call.id)] += 1
+                    self.allowed[("pay", question.open_call.reply_id, question.open_call.tool_call.id)] += 1
                 resolve_question(session, question.attention.id, word, result="by hand" if word == "result" else None)
                 waiting = True
         return waiting

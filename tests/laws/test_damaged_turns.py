@@ -20,7 +20,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide import damage
 from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -68,11 +68,11 @@ class Machine:
     def work(self, *, dies):
         """One worker, until the session rests or the worker dies."""
         self.dying = CrashingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
-        world = live_runtime(
+        runtime = LiveRuntime(
             self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0
         )
         with contextlib.suppress(SimulatedCrash, WakelogError):
-            return asyncio.run(wake(world, self.name))
+            return asyncio.run(wake(runtime, self.name))
         return None
 
     def say(self, version):

@@ -93,7 +93,7 @@ class Cut:
         assert self.rig.wake().decision == Idle()
         assert self.rig.store.journals("s") == {}
         again = asyncio.run(replay(self.rig.store, "s"))
-        assert again.ok, (again.reason, again.parted)
+        assert again.ok, (again.reason, again.divergence)
         return [part for partial in self.rig.values(Partial) for part in partial.content]
 
 

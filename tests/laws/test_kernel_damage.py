@@ -43,7 +43,7 @@ def _base(seed):
         # The worst moment of all: the effect is there, and its process is gone.
         play.outside.interrupt = dying.life.end
     with contextlib.suppress(SimulatedCrash):
-        asyncio.run(wake(play.world(dying), play.session.name))
+        asyncio.run(wake(play.runtime(dying), play.session.name))
     return play
 
 

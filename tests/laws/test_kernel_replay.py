@@ -31,7 +31,11 @@ def _judge(play):
         _each_call_has_one_result(log)
         _replies_were_delivered(log, play.outside.channel)
         again = asyncio.run(replay(play.store, stat.name))
-        assert again.ok, (stat.name, again.reason, again.parted and (again.parted.recorded, again.parted.written))
+        assert again.ok, (
+            stat.name,
+            again.reason,
+            again.divergence and (again.divergence.recorded, again.divergence.written),
+        )
     for (name, *call), count in play.outside.effects.items():
         if name == "pay":
             assert count <= 1 + play.allowed[(name, *call)], call
@@ -111,7 +115,7 @@ def test_channels_that_raise_by_chance_lose_nothing():
                 _replies_were_delivered(log, channel)
             assert _made_again(log) <= play.deaths
             seen["send_failed"] += sum(isinstance(entry.value, SendFailed) for entry in log.entries)
-        assert branch_state(play.opened().branch()).owed == ()
+        assert branch_state(play.opened().branch()).undelivered == ()
 
     check()
     assert seen["deaths"] > 20, seen

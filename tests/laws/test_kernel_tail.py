@@ -24,7 +24,7 @@ def _judged(log, now_ms, attached, rules):
         verdict = decide(log.tree, now_ms, attached, rules)
     except WakelogError as error:
         return "refused", error.message, type(error)
-    return verdict.row, verdict.decision, verdict.snapshot.policy
+    return verdict.rule, verdict.decision, verdict.snapshot.policy
 
 
 def _compare(raw, now_ms, attached, seen, rules=2):
@@ -99,7 +99,7 @@ def test_decisions_where_versions_are_mixed(rules):
 def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
     """Law 2, RUN-11: a fold carries the queue, and (rules 1) which of it another branch has taken up."""
     story = tell([("user", 1), ("reply", 0)])
-    story.session.rules = rules
+    story.session.rules_version = rules
     before = story.session.tree.head
     queued = story.session.append(Queued(message=Prompt(content="later")))
     story.session.append(Message(message=Prompt(content="later", queued_id=queued.id)))
@@ -112,4 +112,4 @@ def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
         whole, tail = (read(story.store, story.session.id) for read in (read_log, read_active))
         assert tail.tree.partial
         for read in (whole, tail):
-            assert decide(read.tree, START_MS, rules=rules).decision == Idle()
+            assert decide(read.tree, START_MS, rules_version=rules).decision == Idle()

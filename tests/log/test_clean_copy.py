@@ -132,7 +132,7 @@ def _said(branch, without=()):
 
 def _calls(branch):
     """Every open call, and whether it may have had an effect."""
-    return [(call.reply_id, call.call.id, call.begun) for call in open_tool_calls(branch)]
+    return [(call.reply_id, call.tool_call.id, call.may_have_started) for call in open_tool_calls(branch)]
 
 
 # ── single cases ─────────────────────────────────────────────────────────────────────────────────
@@ -182,8 +182,8 @@ def test_a_call_before_a_lost_line_counts_as_begun():
     raw = broken_at(bytes_of(story), 4)
     _, copy = copied(raw)
     (call,) = open_tool_calls(copy.tree.branch())
-    assert call.doubtful
-    assert call.started == 0
+    assert call.start_may_be_lost
+    assert call.starts == 0
 
 
 def test_a_torn_tail_is_left_out_without_a_note():

@@ -15,7 +15,7 @@ NEXT = b'{"type":"label","id":"next","parentId":"s","targetId":"s"}'
 def end_of(raw):
     end = LogEnd()
     for line in split_lines([raw]):
-        end.take(line)
+        end.add(line)
     return end
 
 
@@ -27,7 +27,7 @@ def test_the_next_line_is_always_readable(steps, hurts):
     reader, end = EntryReader(), end_of(raw)
     reader.feed_all(split_lines([raw]))
     assert end.seq == reader.next_seq - 1
-    assert end.torn == (reader.torn.raw if reader.torn else b"")
+    assert end.torn_tail == (reader.torn.raw if reader.torn else b"")
     after = raw + end.seal(NEXT)
     again = EntryReader()
     last = again.feed_all(split_lines([after]))[-1]
@@ -43,15 +43,15 @@ def test_advance_is_taking():
         written = end.seal(b'{"type":"x","id":"e%d"}' % number)
         raw += written
         assert end.advance(written) == number
-        assert (end.seq, end.size, end.torn) == (end_of(raw).seq, len(raw), b"")
+        assert (end.seq, end.size, end.torn_tail) == (end_of(raw).seq, len(raw), b"")
     assert end_of(raw).seal(NEXT) == end.seal(NEXT)
 
 
 def test_places():
     end = end_of(b'{"v":1,"seq":4,"type":"x","id":"a"}\n{"torn')
-    assert can_append_after(end, after=4, behind=6)
-    assert not can_append_after(end, after=4, behind=0)
-    assert not can_append_after(end, after=3, behind=6)
+    assert can_append_after(end, after=4, torn_bytes=6)
+    assert not can_append_after(end, after=4, torn_bytes=0)
+    assert not can_append_after(end, after=3, torn_bytes=6)
 
 
 def test_already_there():

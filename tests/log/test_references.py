@@ -14,7 +14,7 @@ def needs_of(raw):
     """The needs of a log of these bytes."""
     needs = LogReferences()
     for line in split_lines([raw]):
-        needs.take(line)
+        needs.add(line)
     return needs
 
 
@@ -27,7 +27,7 @@ def test_an_ordinary_log_needs_nothing():
     story = SessionBuilder()
     story.user('say "spawned" and "session_renamed"')
     needs = needs_of(bytes_of(story))
-    assert (needs.parent, needs.children, needs.named, needs.blobs, needs.title) == (None, [], {}, {}, None)
+    assert (needs.parent, needs.children, needs.digests, needs.blobs, needs.title) == (None, [], {}, {}, None)
     assert needs.size == len(bytes_of(story))
 
 
@@ -49,7 +49,7 @@ def test_a_digest_is_placed_where_it_is_first_named():
     one, two = digest_of(b"1").encode(), digest_of(b"2").encode()
     head = b"%s\n" % one
     needs = needs_of(head + b"%s %s\n" % (two, one))
-    assert needs.named == {one.decode(): len(head), two.decode(): 2 * len(head) + len(one) + 1}
+    assert needs.digests == {one.decode(): len(head), two.decode(): 2 * len(head) + len(one) + 1}
 
 
 @pytest.mark.parametrize(

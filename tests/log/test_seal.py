@@ -53,7 +53,7 @@ def test_unsealed_lines_are_covered_by_the_next_seal():
     end = LogEnd()
     raw = b'{"type":"session","id":"s"}\nby hand\n'
     for line in split_lines([raw]):
-        end.take(line)
+        end.add(line)
     raw += end.seal(b'{"type":"x","id":"a"}')
     assert verify_seals(split_lines([raw])).broken == ()
     assert verify_seals(split_lines([raw.replace(b"by hand", b"by hanD")])).broken == ((3, 36),)

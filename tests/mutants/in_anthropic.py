@@ -60,7 +60,7 @@ IN_ANTHROPIC = (
     Mutant(
         "ids of calls come twice",
         "RUN-8",
-        "providers/anthropic/messages_request.py::_WireIds.of",
+        "providers/anthropic/messages_request.py::_WireIds.assign",
         "free in self._taken",
         "False",
         (f"{TO_WIRE}::test_ids_are_made_fit", f"{REQUESTS}::test_any_log_makes_a_request"),

@@ -10,7 +10,7 @@ IN_CHANNELS = (
     Mutant(
         "a repeat is shown twice",
         "RUN-9",
-        "channels/offsets.py::ShownText.fresh",
+        "channels/offsets.py::ShownText.new_part",
         "text[size - offset :]",
         "text",
         (
@@ -22,7 +22,7 @@ IN_CHANNELS = (
     Mutant(
         "a gap in a reply goes unnoticed",
         "law 11",
-        "channels/offsets.py::ShownText.fresh",
+        "channels/offsets.py::ShownText.new_part",
         "not 0 <= offset <= size",
         "offset < 0",
         (f"{HELD}::test_a_gap_is_refused", f"{TERMINAL}::TestTerminal::test_a_gap_is_refused"),

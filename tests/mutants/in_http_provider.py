@@ -86,8 +86,8 @@ IN_DOORS = (
         "the environment wins over the log",
         "RUN-19",
         "providers/endpoints.py::resolve_server",
-        "endpoint or environ.get(owner.base_url) or owner.address",
-        "environ.get(owner.base_url) or endpoint or owner.address",
+        "endpoint or environ.get(vendor.url_variable) or vendor.address",
+        "environ.get(vendor.url_variable) or endpoint or vendor.address",
         ("tests/providers/openai/test_client.py::test_the_server_that_is_meant",),
     ),
     Mutant(

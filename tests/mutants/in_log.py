@@ -7,7 +7,7 @@ IN_LOG = (
         "no LF behind a torn tail",
         "LOG-9, law 1",
         "log/integrity.py::LogEnd.seal",
-        r'b"\n" if self.ragged else b""',
+        'b"\\n" if self.lacks_newline else b""',
         'b""',
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
@@ -17,16 +17,16 @@ IN_LOG = (
     Mutant(
         "blanks at the end taken for a torn append",
         "LOG-9",
-        "log/integrity.py::LogEnd.take",
+        "log/integrity.py::LogEnd.add",
         'reader.torn.raw if reader.torn else b""',
-        'line.raw if self.ragged else b""',
+        'typed.raw if self.lacks_newline else b""',
         ("tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",),
     ),
     Mutant(
         "any place is the right place",
         "LOG-10, law 3",
         "log/integrity.py::can_append_after",
-        "end.seq == after and len(end.torn) == behind",
+        "end.seq == after and len(end.torn_tail) == torn_bytes",
         "end.seq >= after",
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_stale_place_is_a_conflict",
@@ -74,7 +74,7 @@ IN_LOG = (
     Mutant(
         "an unreadable line is passed over in silence",
         "LOG-11, law 9",
-        "log/lines.py::EntryReader._pieces",
+        "log/lines.py::EntryReader._read_fragments",
         "self.damage.append(...)",
         "pass",
         (
@@ -85,7 +85,7 @@ IN_LOG = (
     Mutant(
         "glued records are one bad line",
         "LOG-9",
-        "log/lines.py::EntryReader._pieces",
+        "log/lines.py::EntryReader._read_fragments",
         "joined_records(line.raw)",
         "[], line.raw",
         (
@@ -228,7 +228,7 @@ IN_LOG = (
     Mutant(
         "a seal that forgets the line before it",
         "law 1, LOG-1",
-        "log/seal.py::SealChain._go_on_from",
+        "log/seal.py::SealChain._continue_from",
         "hashlib.sha256(h.encode())",
         "hashlib.sha256()",
         (
@@ -259,8 +259,8 @@ IN_LOG = (
         "one break is reported for ever after",
         "law 9",
         "log/seal.py::SealChain.accept",
-        "self._go_on_from(h)",
-        "self._go_on_from(self._hash.hexdigest())",
+        "self._continue_from(h)",
+        "self._continue_from(self._hash.hexdigest())",
         ("tests/log/test_seal.py::test_one_fault_one_report",),
     ),
 )

@@ -119,7 +119,7 @@ IN_MCP = (
     Mutant(
         "the newest greeting is the only one",
         "RUN-7",
-        "tools/mcp/connection.py::Connection._attempts",
+        "tools/mcp/connection.py::Connection._start",
         'fault = await self._attempt("legacy")',
         "pass",
         (f"{SERVERS}::test_a_server_of_the_old_school",),
@@ -143,7 +143,7 @@ IN_MCP = (
     Mutant(
         "a server is forgotten while its tools are listed",
         "RUN-7",
-        "tools/mcp/pool.py::ServerPool._asked",
+        "tools/mcp/pool.py::ServerPool._request",
         "except StaleConnection: continue",
         "except StaleConnection: raise",
         (f"{HTTP}::test_a_server_that_forgets_us_before_it_lists_its_tools",),
@@ -274,7 +274,7 @@ IN_MCP = (
     Mutant(
         "a malformed tool costs all of its server",
         "RUN-7",
-        "tools/mcp/connection.py::Connection._sift",
+        "tools/mcp/connection.py::Connection._filter_tools",
         'said.result["tools"] = kept',
         "",
         (f"{LIVING}::test_a_tool_that_is_malformed_costs_itself_alone",),
@@ -282,7 +282,7 @@ IN_MCP = (
     Mutant(
         "a program that prints a key holds up the loop",
         "RUN-12",
-        "app/models.py::KeyCommandProvider._in_time",
+        "app/models.py::KeyCommandProvider._stream_with_new_key",
         "await run_in_daemon_thread(self._open)",
         "self._open()",
         ("tests/app/test_models_key_cache.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),

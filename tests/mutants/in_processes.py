@@ -13,9 +13,9 @@ IN_PROCESSES = (
     Mutant(
         "shown before journalled",
         "law 5, RUN-8",
-        "runtime/model_call.py::_ModelCallRun._pass_on",
-        "self._write_piece(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ...",
-        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(encode_delta(delta))",
+        "runtime/model_call.py::_ModelCallRun._emit",
+        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
+        ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
             f"{STREAMING}::test_killed_at_a_delta_and_begun_again",
@@ -35,7 +35,7 @@ IN_PROCESSES = (
     Mutant(
         "no clean restart",
         "RUN-8",
-        "runtime/model_call.py::_ModelCallRun._begin.begin",
+        "runtime/model_call.py::_ModelCallRun._begin_on_channels.begin",
         "attempt > 1",
         "attempt < 1",
         (
@@ -46,7 +46,7 @@ IN_PROCESSES = (
     Mutant(
         "a resumed reply is taken back first",
         "RUN-8",
-        "runtime/model_call.py::_ModelCallRun._begin.begin",
+        "runtime/model_call.py::_ModelCallRun._begin_on_channels.begin",
         "await channel.delta(self.reply_id, 0, self.prior)",
         "await channel.reset(self.reply_id)\nawait channel.delta(self.reply_id, 0, self.prior)",
         (f"{STREAMING}::test_resumed_after_every_delta",),
@@ -63,8 +63,8 @@ IN_PROCESSES = (
         "foreign calls are run",
         "law 6, RUN-6",
         "decide/open_tool_calls.py::_not_own",
-        "not call.ours",
-        "call.begun and not call.ours",
+        "not open_call.is_own",
+        "open_call.carried and not open_call.is_own",
         (
             f"{STRANGERS}[foreign_lines-agent entered]",
             f"{STRANGERS}[reply_without_a_call-as it is]",
@@ -152,8 +152,8 @@ IN_PROCESSES = (
     Mutant(
         "nothing is kept of a cancelled reply",
         "law 5, RUN-12",
-        "runtime/model_call.py::_ModelCallRun.get",
-        "self._keep_partial",
+        "runtime/model_call.py::_ModelCallRun.run",
+        "self._write_partial",
         "self._drop_journal",
         (f"{PROCESSES}::test_a_cancel_reaches_the_holder_while_it_streams",),
     ),
@@ -233,7 +233,7 @@ IN_PROCESSES = (
     Mutant(
         "nobody looks out for a cancel",
         "RUN-12",
-        "runtime/live.py::wait_for_cancel",
+        "runtime/live.py::LiveRuntime.wait_for_cancel",
         'entry.value.mode == "cancel"',
         'entry.value.mode == "compact"',
         (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
@@ -260,7 +260,7 @@ IN_PROCESSES = (
     Mutant(
         "a count lives in the process",
         "RUN-1, law 2",
-        "runtime/model_call.py::_ModelCallRun.get",
+        "runtime/model_call.py::_ModelCallRun.run",
         "state.answers",
         'setattr(_ModelCallRun, "n", getattr(_ModelCallRun, "n", -1) + 1) or _ModelCallRun.n',
         (
@@ -271,16 +271,16 @@ IN_PROCESSES = (
     Mutant(
         "the model is read from the environment",
         "RUN-19, law 2",
-        "runtime/model_call.py::_ModelCallRun.get",
-        'self.step.world.provider(context.provider or "", context.model or "")',
-        'self.step.world.provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))',
+        "runtime/model_call.py::_ModelCallRun.run",
+        'self.step.runtime.open_provider(context.provider or "", context.model or "")',
+        'self.step.runtime.open_provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
     ),
     Mutant(
         "the folder is the waker's",
         "RUN-19, law 2",
         "runtime/step.py::Step.cwd",
-        "self.card.cwd",
+        "self.header.cwd",
         '""',
         (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
     ),
@@ -296,8 +296,8 @@ IN_PROCESSES = (
         "a tool that may never run twice is begun twice",
         "law 6, RUN-6",
         "decide/open_tool_calls.py::_unknown",
-        'call.doubtful or call.replay == "never"',
-        "call.doubtful",
+        'open_call.start_may_be_lost or open_call.replay == "never"',
+        "open_call.start_may_be_lost",
         (
             f"{CONFIGURATION}::test_what_a_tool_was_when_it_was_begun",
             f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
@@ -307,8 +307,8 @@ IN_PROCESSES = (
         "receipts are not asked for",
         "RUN-6",
         "decide/open_tool_calls.py::_unknown",
-        'call.replay == "never"',
-        'call.replay != "safe"',
+        'open_call.replay == "never"',
+        'open_call.replay != "safe"',
         (
             f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[after-receipt]",
             f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[before-receipt]",
@@ -318,8 +318,8 @@ IN_PROCESSES = (
         "a safe tool is not run again",
         "RUN-6",
         "decide/open_tool_calls.py::_unknown",
-        'call.replay == "never"',
-        'call.replay != "receipt"',
+        'open_call.replay == "never"',
+        'open_call.replay != "receipt"',
         (f"{EXERCISES}::test_advanced_kill_in_the_tool_and_it_runs_exactly_once[before-safe]",),
     ),
 )

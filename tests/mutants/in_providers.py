@@ -13,7 +13,8 @@ IN_PROVIDERS = (
         "providers/scripted.py::ScriptedProvider.stream",
         "return play(_prepared_reply(self._replies[request.answers], request), ...)",
         (
-            'self._place = getattr(self, "_place", -1) + 1\nreturn play(_prepared_reply(self._replies[self._place % len(self._replies)], request), ...)'
+            'self._place = getattr(self, "_place", -1) + 1\n'
+            "return play(_prepared_reply(self._replies[self._place % len(self._replies)], request), ...)"
         ),
         (f"{SCRIPTED}::test_the_place_comes_from_the_request",),
     ),

@@ -18,7 +18,7 @@ IN_RUNTIME = (
         "a session is taken up though its model cannot be asked",
         "RUN-2",
         "runtime/wake.py::wake",
-        "check_first_decision(world, session, verdict)",
+        "check_first_decision(runtime, session, verdict)",
         "pass",
         (
             f"{CHECKING}::test_waking_without_a_key_writes_nothing",
@@ -29,7 +29,7 @@ IN_RUNTIME = (
         "a session is begun though its model cannot be asked",
         "RUN-2",
         "app/agent.py::Agent.run",
-        "check_provider(world.provider, *split_model(self.model), self.params)",
+        "check_provider(runtime.open_provider, *split_model(self.model), self.params)",
         "pass",
         (f"{CHECKING}::test_running_without_a_key_makes_no_session",),
     ),
@@ -37,7 +37,7 @@ IN_RUNTIME = (
         "a cut reply is taken up again though its model cannot be asked",
         "RUN-2",
         "runtime/model_call.py::recover_reply",
-        "check_model(step.world.provider, step.session.name, step.state)",
+        "check_model(step.runtime.open_provider, step.session.name, step.state)",
         "",
         (f"{CHECKING}::test_a_cut_reply_without_a_key_is_not_mended",),
     ),
@@ -46,9 +46,7 @@ IN_RUNTIME = (
         "RUN-2, TREE-6",
         "runtime/subagents.py::subagent_error",
         "check_provider(...)",
-        (
-            'bool(check_provider) or (world.provider, subagent_task.provider or "", subagent_task.model, _new_child_params(subagent_task))'
-        ),
+        ('bool(check_provider) or (runtime.open_provider, task.provider or "", task.model, _new_child_params(task))'),
         (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_begun",),
     ),
     Mutant(
@@ -63,7 +61,7 @@ IN_RUNTIME = (
         "a reply that was cut before it was stopped is forgotten",
         "RUN-12",
         "runtime/actions.py::cancel_turn",
-        'step.said_of(cut.reply_id) if isinstance(cut, ModelCall) else ""',
+        'step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else ""',
         '""',
         ("tests/runtime/test_model_call.py::test_what_was_cut_and_then_stopped_stays_part_of_the_talk",),
     ),
@@ -79,9 +77,11 @@ IN_RUNTIME = (
         "the effect comes before its beginning",
         "law 6",
         "runtime/tool_run.py::_start",
-        "started = step.write(_tool_started_body(call, tool, intent), about=call.reply_id)",
+        "started = step.write(_tool_started_body(open_call, tool, intent), about=open_call.reply_id)",
         (
-            'early = await tool.run(_invocation(call, 1, intent))\nstarted = step.write(_tool_started_body(call, tool, intent), about=call.reply_id)\ntool = type("Early", (), {"run": lambda self, call: asyncio.sleep(0, early)})()'
+            "early = await tool.run(_invocation(open_call, 1, intent))\n"
+            "started = step.write(_tool_started_body(open_call, tool, intent), about=open_call.reply_id)\n"
+            'tool = set_filter("Early", (), {"run": lambda self, open_call: asyncio.sleep(0, early)})()'
         ),
         (
             f"{RUNNING}::test_begun_durably_then_done_then_kept",
@@ -92,8 +92,8 @@ IN_RUNTIME = (
         "the result comes before the effect",
         "law 6",
         "runtime/tool_run.py::_start",
-        "return _RunningTool(call, asyncio.create_task(_run_tool(tool, given)), started)",
-        '_write_result(step, call, ToolOutcome("done"), started)\nawait _run_tool(tool, given)\nreturn None',
+        "return _RunningTool(open_call, asyncio.create_task(_run_tool(tool, given)), started)",
+        ('_write_result(apply, open_call, ToolOutcome("done"), started)\nawait _run_tool(tool, given)\nreturn None'),
         (f"{RUNNING}::test_begun_durably_then_done_then_kept",),
     ),
     Mutant(
@@ -109,7 +109,7 @@ IN_RUNTIME = (
         "LOG-12, law 4",
         "runtime/tool_run.py::_write_result",
         "now_ms = step.now_ms()",
-        "step.world.store.blobs.remove(blob.digest, older_than_s=-1) if blob else None\nnow_ms = step.now_ms()",
+        "step.runtime.store.blobs.remove(blob.digest, older_than_s=-1) if blob else None\nnow_ms = step.now_ms()",
         (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
     ),
     Mutant(
@@ -124,7 +124,7 @@ IN_RUNTIME = (
         "a tool nobody declared is run",
         "RUN-7",
         "runtime/tool_run.py::_start",
-        "tool is None or call.call.name not in box.declared",
+        "tool is None or open_call.tool_call.name not in box.declared",
         "tool is None",
         ("tests/runtime/test_tool_run.py::test_a_tool_nobody_told_the_model_of",),
     ),
@@ -139,15 +139,15 @@ IN_RUNTIME = (
     Mutant(
         "a channel is told before the journal",
         "law 5, RUN-8",
-        "runtime/model_call.py::_ModelCallRun._pass_on",
-        "self._write_piece(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ...",
-        "...\nif isinstance(delta, TextDelta): ...\nself._write_piece(encode_delta(delta))",
+        "runtime/model_call.py::_ModelCallRun._emit",
+        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
+        ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(
         "a journal is dropped before the reply is durable",
         "law 5, RUN-8",
-        "runtime/model_call.py::_ModelCallRun._keep_reply",
+        "runtime/model_call.py::_ModelCallRun._write_reply",
         "self.step.write(...)\nself._drop_journal()",
         "self._drop_journal()\nself.step.write(...)",
         (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_death_at_any_write_of_a_reply"),
@@ -164,14 +164,14 @@ IN_RUNTIME = (
         "what a channel raises ends the worker",
         "RUN-23",
         "runtime/actions.py::call_channel",
-        "if step.rules < 2: raise",
+        "if step.rules_version < 2: raise",
         "raise",
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
     ),
     Mutant(
         "a channel that raised is told more of the reply",
         "RUN-23",
-        "runtime/model_call.py::_ModelCallRun._tell",
+        "runtime/model_call.py::_ModelCallRun._send_to_channels",
         "del self.channels[name]",
         "",
         (f"{DELIVERING}::test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole",),
@@ -179,7 +179,7 @@ IN_RUNTIME = (
     Mutant(
         "a failure in mid-stream is not written",
         "RUN-23",
-        "runtime/model_call.py::_ModelCallRun.get",
+        "runtime/model_call.py::_ModelCallRun.run",
         "self._write_send_failures()",
         "",
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
@@ -188,14 +188,14 @@ IN_RUNTIME = (
         "failures are written in the order in which they happened",
         "RUN-14, RUN-23",
         "runtime/model_call.py::_ModelCallRun._write_send_failures",
-        "for name in self.owed:\n    if name in self.channel_faults:\n        ...",
-        "for name in self.channel_faults:\n    if name in self.owed:\n        ...",
+        ("for name in self.channel_names:\n    if name in self.channel_faults:\n        ..."),
+        ("for name in self.channel_faults:\n    if name in self.channel_names:\n        ..."),
         (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
     ),
     Mutant(
         "a reply is streamed to a channel that waits for an earlier one",
         "RUN-23",
-        "runtime/model_call.py::_ModelCallRun._in_reach",
+        "runtime/model_call.py::_ModelCallRun._streaming_channels",
         "{name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}",
         "{name: channel for name, channel in channels.items()}",
         (f"{DELIVERING}::test_a_back_off_does_not_hold_up_the_turn",),
@@ -220,16 +220,16 @@ IN_RUNTIME = (
         "a wait for a channel is not ended by other work",
         "RUN-23",
         "runtime/wake.py::_wait_until",
-        "world.news",
-        "world.cancelled",
+        "runtime.wait_for_entry",
+        "runtime.wait_for_cancel",
         (f"{DELIVERING}::test_what_is_said_during_a_back_off_is_answered_before_it_has_passed",),
     ),
     Mutant(
         "the next wake does not try again",
         "RUN-9, RUN-23",
         "runtime/wake.py::_decide_as_new_worker",
-        "decide_now(world, session, new_worker=True)",
-        "decide_now(world, session)",
+        "decide_now(runtime, session, new_worker=True)",
+        "decide_now(runtime, session)",
         (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", f"{DELIVERING}::test_every_store"),
     ),
     Mutant(
@@ -243,7 +243,7 @@ IN_RUNTIME = (
     Mutant(
         "the call stands behind the request",
         "RUN-3",
-        "runtime/model_call.py::_ModelCallRun.get",
+        "runtime/model_call.py::_ModelCallRun.run",
         "self._write_call()\nasked = await run_until_cancelled(self.step, self._stream(reply))",
         "asked = await run_until_cancelled(self.step, self._stream(reply))\nself._write_call()",
         (f"{ASKING}::test_the_order_of_a_reply",),
@@ -287,7 +287,7 @@ IN_RUNTIME = (
         "what was decided on is not what it stands behind",
         "RUN-1",
         "runtime/step.py::Step.write",
-        "None if self.begun else self.decided_on",
+        "None if self.has_written else self.decided_at_seq",
         "None",
         (
             f"{STEP}::test_the_first_entry_stands_behind_what_was_decided_on",
@@ -305,8 +305,8 @@ IN_RUNTIME = (
     Mutant(
         "an empty summary is a fold",
         "RUN-16",
-        "runtime/compaction.py::_SummaryRequest._trouble",
-        "if not self._said: ...",
+        "runtime/compaction.py::_SummaryRequest._rejection",
+        "if not self._summary: ...",
         "",
         (f"{FOLDING}::test_a_summary_that_is_no_use_changes_nothing_and_ends",),
     ),
@@ -354,10 +354,10 @@ IN_RUNTIME = (
         "a child is made before it is named",
         "TREE-6",
         "runtime/tool_run.py::write_spawned",
-        "child = step.world.clock.new_id()",
+        "child = step.runtime.clock.new_id()",
         (
-            "child = step.world.clock.new_id()\n"
-            """step.world.store.create(child, "a", "b", lambda n: b'{"type":"session","id":"%b"}' % child.encode())"""
+            "child = step.runtime.clock.new_id()\n"
+            'step.runtime.store.create(child, "a", "b", lambda n: b\'{"type":"session","id":"%b"}\' % child.encode())'
         ),
         (f"{LIVE}::test_a_death_anywhere_makes_no_second_child",),
     ),
@@ -381,14 +381,14 @@ IN_RUNTIME = (
         "a cancelled parent leaves its child at work",
         "RUN-12",
         "runtime/actions.py::settle_tool_call",
-        "decision.call.child is not None",
+        "decision.open_call.child_session is not None",
         "False",
         (f"{LIVE}::test_a_cancelled_parent_calls_its_child_back",),
     ),
     Mutant(
         "interrupted output is not clipped like a result",
         "VIEW-6, LOG-12",
-        "session.py::Session._within_a_line",
+        "session.py::Session._clipped_to_line",
         "body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)",
         "pass",
         ("tests/faults/test_live_output.py::test_a_worker_that_is_killed[files]",),
@@ -404,7 +404,7 @@ IN_RUNTIME = (
     Mutant(
         "a piece nested too deep ends the wake",
         "RUN-10",
-        "decide/assembly.py::_JournalDraft.take",
+        "decide/assembly.py::_JournalDraft.add",
         "exceeds_json_limits(piece)",
         "False",
         (f"{JOURNALS}::test_what_is_left_out_is_said[a call nested too deep]",),
@@ -420,7 +420,7 @@ IN_RUNTIME = (
     Mutant(
         "a reply nested too deep is listened to",
         "RUN-3",
-        "runtime/model_request.py::_EntryCapacity.take",
+        "runtime/model_request.py::_EntryCapacity.add",
         "TOO_NESTED if is_too_deep or self._brackets < 0 else None",
         "None",
         ("tests/runtime/test_model_stream.py::test_a_reply_that_no_line_can_hold_is_stopped[deep]",),
@@ -429,7 +429,7 @@ IN_RUNTIME = (
         "a fault's message is kept whole",
         "RUN-3",
         "runtime/step.py::Step.fault_message",
-        "clip(valid_utf8(message))[0] if self.rules >= 2 else message",
+        "clip(valid_utf8(message))[0] if self.rules_version >= 2 else message",
         "message",
         ("tests/runtime/test_model_call.py::test_the_message_of_a_fault_is_clipped",),
     ),

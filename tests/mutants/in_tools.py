@@ -58,7 +58,7 @@ IN_TOOLS = (
     Mutant(
         "a node leads out of the working directory",
         "law 13",
-        "tools/files.py::WorkingDirectory.find",
+        "tools/files.py::WorkingDirectory.resolve",
         "found = os.path.realpath(...)",
         "found = os.path.abspath(...)",
         (f"{FILES}::test_no_way_leads_out",),
@@ -75,7 +75,7 @@ IN_TOOLS = (
         "a stopped command runs on",
         "RUN-12",
         "processes/command.py::_RunningCommand.end",
-        "self._cut_lifeline()\nawait self._gone.wait()",
+        "self._close_lifeline()\nawait self._gone.wait()",
         "return",
         (f"{SHELL}::test_cancelling_ends_the_group_before_it_returns",),
     ),

@@ -51,7 +51,7 @@ IN_TREE = (
         "a repeated id counts twice",
         "LOG-10, law 9",
         "log/tree.py::Tree.add",
-        "value.id in self.nodes or value.id in self._speaks_of",
+        "value.id in self.nodes or value.id in self._node_of_annotation",
         'value.id == ""',
         ("tests/test_cases.py::test_damage_of_case[59-repeated-line]",),
     ),
@@ -74,7 +74,7 @@ IN_TREE = (
     Mutant(
         "the tail stops at the fold itself",
         "VIEW-3, law 2",
-        "log/tail.py::_Search._step",
+        "log/tail.py::_Search._follow_parent",
         "self._kept == value.id",
         "True",
         (f"{TAIL}::test_tail_equals_whole",),
@@ -90,7 +90,7 @@ IN_TREE = (
     Mutant(
         "the tail forgets what is open further back",
         "law 2",
-        "log/tail.py::_Search._reaches_back",
+        "log/tail.py::_Search._refers_to_unread",
         "isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id",
         "False",
         (f"{SHARP}::test_what_is_open_on_another_branch_is_not_open_here",),

@@ -10,8 +10,8 @@ pieces_of_bytes = st.lists(st.binary(max_size=40) | st.text("a€𝄞\n", max_si
 
 def played(pieces, limit):
     output = CommandOutput(limit)
-    shown = "".join([output.take(piece) for piece in pieces])
-    return shown + output.rest(), output.text()
+    shown = "".join([output.add(piece) for piece in pieces])
+    return shown + output.final_text(), output.text()
 
 
 @given(pieces_of_bytes)

@@ -78,7 +78,7 @@ def test_a_summary_that_is_asked_for():
     """A request for a summary ends before what is kept word for word."""
     story = talk(2)
     before = seen(story)
-    found = compare_contexts(before, before.until(2), story.session.branch())
+    found = compare_contexts(before, before.first_messages(2), story.session.branch())
     assert [lost.why for lost in found.dropped] == ["kept", "kept"]
 
 

@@ -16,7 +16,7 @@ from wakelog.projections.overview import overview
 from wakelog.projections.queue import must_record_queue, waiting_messages
 from wakelog.projections.transcript import transcript
 from wakelog.reading import read_active, read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -57,11 +57,11 @@ def test_it_is_taken_up_at_the_new_head_once(store):
     session.move_head(place)
     assert [waiting.id for waiting in overview(session.tree).queue] == [queued]
     assert [row.text for row in transcript(session.branch(), waiting=waiting_messages(session.tree))][-1] == "Go on."
-    world = live_runtime(store)
-    asyncio.run(wake(world, name))
+    runtime = LiveRuntime(store)
+    asyncio.run(wake(runtime, name))
     assert (taken(session), overview(session.tree).queue) == ([queued], ())
     session.move_head(old)
-    assert asyncio.run(wake(world, name)).decision == Idle()
+    assert asyncio.run(wake(runtime, name)).decision == Idle()
     assert taken(session) == [queued]
     assert asyncio.run(replay(store, name)).ok
 
@@ -88,7 +88,7 @@ def old_session(rig):
     """A session in which a version before rules 2 left a message behind and compacted on the new branch."""
     rig.say("Hi.")
     queued, place = left_behind(rig.session)
-    old = Session(rig.store, "s", clock=rig.clock, rules=1)
+    old = Session(rig.store, "s", clock=rig.clock, rules_version=1)
     old.move_head(place)
     old.append(Message(message=Prompt(content="Other plan")))
     old.compact("Another plan.")
@@ -132,7 +132,7 @@ def test_rules_1_take_up_on_their_own_branch_only():
     queued, place = left_behind(rig.session)
     rig.session.move_head(place)
     tree = rig.session.read().tree
-    assert decide(tree, 0, rules=1).decision == Idle()
+    assert decide(tree, 0, rules_version=1).decision == Idle()
     assert decide(tree, 0).decision == TakeQueued(rig.session.tree.entry(queued).value)
 
 

@@ -17,7 +17,7 @@ def at(seconds, day=1):
 
 def told(*bodies, rules=2):
     story = SessionBuilder()
-    story.session.rules = rules
+    story.session.rules_version = rules
     for body in bodies:
         story.session.append(body)
     return story

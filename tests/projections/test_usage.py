@@ -20,7 +20,7 @@ def test_any_cover_of_the_tree_costs_the_same(steps):
     tree = tell(steps).session.read().tree
     ledger = usage(tree.nodes.values())
     assert usage(node for leaf in tree.leaves() for node in tree.branch(leaf).nodes) == ledger
-    assert sum(branch.alone.calls for branch in usage_by_branch(tree)) <= ledger.calls
+    assert sum(branch.exclusive.calls for branch in usage_by_branch(tree)) <= ledger.calls
 
 
 def test_branches_and_what_was_thrown_away():
@@ -31,8 +31,8 @@ def test_branches_and_what_was_thrown_away():
     story.reply("left", usage=spent(20, 2))
     story.reply("right", at=shared.id, usage=spent(40, 4))
     left, right = usage_by_branch(story.session.read().tree)
-    assert (left.spent.usage.input_tokens, left.alone.usage.input_tokens) == (30, 20)
-    assert (right.spent.usage.cost_micros, right.alone.usage.cost_micros) == (5, 4)
+    assert (left.total.usage.input_tokens, left.exclusive.usage.input_tokens) == (30, 20)
+    assert (right.total.usage.cost_micros, right.exclusive.usage.cost_micros) == (5, 4)
     assert usage(story.session.read().tree.branch(prompt.id).nodes) == UsageTotal()
 
 

@@ -14,7 +14,7 @@ OWN = "https://api.example.com/v1"
 
 
 def check(endpoint, named=None):
-    check_trusted(endpoint, own=OWN, named=named, variable="X_BASE_URL")
+    check_trusted(endpoint, vendor_address=OWN, configured_address=named, variable="X_BASE_URL")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply
 from wakelog.log.entry import Cancelled, Failed, Message, Queued
 from wakelog.providers.http_provider import HttpProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -39,11 +39,11 @@ class Life:
         params = {"endpoint": f"{server.url}{rig.path}"}
         self.session = Agent(model=f"{door.name}:m", params=params).begin(self.store)
         self.session.say("Hi.")
-        self._world = live_runtime(self.store, provider=lambda *_: door, clock=self.clock)
+        self._runtime = LiveRuntime(self.store, provider=lambda *_: door, clock=self.clock)
 
     def wake(self):
-        world = msgspec.structs.replace(self._world, pause=self.clock.pause)
-        return asyncio.run(wake(world, self.session.name)).decision
+        runtime = msgspec.structs.replace(self._runtime, pause=self.clock.pause)
+        return asyncio.run(wake(runtime, self.session.name)).decision
 
     def values(self, kind):
         return [entry.value for entry in self.session.read().entries if isinstance(entry.value, kind)]

@@ -32,4 +32,4 @@ def test_the_deepest_can_be_kept():
     story = SessionBuilder(MemoryStore())
     call = ToolCall(id="c", name="look", input=parse_tool_input(_nested(99)))
     story.session.append(Message(message=Reply(content=(call,))))
-    assert story.session.branch().nodes[-1].value.message.calls == (call,)
+    assert story.session.branch().nodes[-1].value.message.tool_calls == (call,)

@@ -25,7 +25,7 @@ class Rig(NamedTuple):
 
     def open(self, **more):
         """The door, with a key."""
-        environ = {self.way.owner.keys[0]: KEY, **more.pop("environ", {})}
+        environ = {self.way.vendor.key_variables[0]: KEY, **more.pop("environ", {})}
         return HttpProvider(self.way, environ=environ, **more)
 
     def ask(self, url, *, environ=None, silence_s=30.0, **params):

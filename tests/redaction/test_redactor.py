@@ -56,7 +56,7 @@ FRAMES = (
     "line\n" * 40 + "{}\n" + "long_but_harmless_name_of_something\n" * 4,
 )
 LONG = "ordinary words → 日本, many enough to be searched for runs and clues. " * 3
-WORDS = sorted({shape.word for shape in KEY_SHAPES})
+WORDS = sorted({shape.kind for shape in KEY_SHAPES})
 TEMPLATES = ("ghp_${TOKEN}", "Bearer {token}", "postgres://{user}:{password}@{host}/x", "https://$USER:$PASS@host")
 
 
@@ -93,7 +93,7 @@ def test_every_beginning_is_made(word):
     """A beginning that no planted key has would be a line of the table that nothing defends."""
     texts = [before + secret for before, secret, _ in made(word)]
     for shape in KEY_SHAPES:
-        for start in shape.starts if shape.word == word else ():
+        for start in shape.starts if shape.kind == word else ():
             assert any(start in (text.lower() if shape.any_case else text) for text in texts), start
 
 
@@ -156,7 +156,7 @@ def test_one_beginning_may_stand_within_another():
 @pytest.mark.parametrize("word", WORDS)
 def test_what_is_too_short_is_no_key(word):
     """≤ 1 % false hits: the beginning alone, or a template in the place of the key, stays as it is."""
-    shape = next(shape for shape in KEY_SHAPES if shape.word == word)
+    shape = next(shape for shape in KEY_SHAPES if shape.kind == word)
     for start in shape.starts:
         for text in (f"{start} and more", f"{start}${{TOKEN}}", f"{start}<your-key>", f"`{start}…`", start):
             assert redact(text) == redact(text).__class__(text)
@@ -208,7 +208,7 @@ def test_no_place_is_overlooked(text):
     """The quick look for places finds every one where a key really begins."""
     text = LONG + text
     there = {(place, shape) for shape in FINDER.shapes for place in range(len(text)) if shape.found(text, place)}
-    assert there <= {(place, shape) for place, shapes in FINDER.beginnings(text, 0) for shape in shapes}
+    assert there <= {(place, shape) for place, shapes in FINDER.candidates(text, 0) for shape in shapes}
 
 
 @given(text=TEXTS)

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import msgspec
-
 from tests.kernel.plays import Play
 from tests.laws.plays import Outside, Ticking
 from wakelog.app.agent import Agent
@@ -12,7 +10,7 @@ from wakelog.decide.policy import Policy
 from wakelog.log.codec import decode
 from wakelog.log.content import decode_delta
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -105,8 +103,8 @@ class Rig:
     def values(self, *kinds):
         return [entry.value for entry in self.entries if isinstance(entry.value, kinds)]
 
-    def world(self, store=None):
-        world = live_runtime(
+    def runtime(self, store=None):
+        runtime = LiveRuntime(
             store or self.store,
             tools=self.outside.tools,
             channels=[self.outside.channel],
@@ -116,10 +114,10 @@ class Rig:
             holder="w",
         )
         at_hand = {each.name: each for each in self.outside.tools}
-        return msgspec.structs.replace(world, pause=self.clock.pause, tools=lambda _, __: at_hand)
+        return runtime.with_changes(sleep=self.clock.pause, tools=lambda _, __: at_hand)
 
     def wake(self, **more):
-        return asyncio.run(wake(self.world(), "s", **more))
+        return asyncio.run(wake(self.runtime(), "s", **more))
 
     def kinds(self):
         """The events since they were last asked for, by their first word."""
@@ -135,7 +133,7 @@ class Rig:
         """Wakes with a worker that dies at its nth write; whether it did."""
         self.now += 1e9
         try:
-            asyncio.run(wake(self.world(CrashingStore(self.store, dies_at=at, after=after)), "s"))
+            asyncio.run(wake(self.runtime(CrashingStore(self.store, dies_at=at, after=after)), "s"))
         except SimulatedCrash:
             self.now += 1e9
             return True

@@ -11,7 +11,7 @@ from wakelog.errors import NotFound, UsageError
 from wakelog.log.content import Prompt, Text, TextDelta, encode_delta
 from wakelog.log.entry import FaultReport, Message, ModelCall, Spawned
 from wakelog.runtime.lease import hold_lease
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import compact_now, open_questions, resolve_question
 from wakelog.runtime.wake import take_step, wake
 from wakelog.session import Session
@@ -32,12 +32,12 @@ def _logs(store):
     return {stat.name: [line.raw for line in store.load(stat.name)] for stat in store.sessions()}
 
 
-def _refused(store, session, **world):
+def _refused(store, session, **runtime):
     """Waking is refused, twice, and nothing is written; the error."""
     before = _logs(store)
     for _ in range(2):
         with pytest.raises(UsageError) as error:
-            asyncio.run(wake(live_runtime(store, **world), session.name))
+            asyncio.run(wake(LiveRuntime(store, **runtime), session.name))
     assert _logs(store) == before
     return error.value
 
@@ -69,9 +69,9 @@ def test_a_cut_reply_without_a_key_is_not_mended():
 
 
 async def _one_step(store, session):
-    world = live_runtime(store)
-    async with hold_lease(world, session) as lease:
-        await take_step(world, session, lease)
+    runtime = LiveRuntime(store)
+    async with hold_lease(runtime, session) as lease:
+        await take_step(runtime, session, lease)
 
 
 def test_a_session_that_names_no_model_says_so():
@@ -116,7 +116,7 @@ def test_what_needs_no_model_is_done_first():
     rig = _asked_about()
     before = len(rig.entries)
     with pytest.raises(UsageError, match="the script m cannot be read"):
-        asyncio.run(wake(live_runtime(rig.store, tools=rig.outside.tools), "s"))
+        asyncio.run(wake(LiveRuntime(rig.store, tools=rig.outside.tools), "s"))
     types = [entry.type for entry in rig.entries[before:]]
     assert types == ["activity", "message", "activity"]
     _refused(rig.store, rig.session)
@@ -138,7 +138,7 @@ def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
     rig.say("Go.")
     before = _logs(rig.store)
     with pytest.raises(UsageError, match="the script m cannot be read"):
-        asyncio.run(compact_now(live_runtime(rig.store), "s"))
+        asyncio.run(compact_now(LiveRuntime(rig.store), "s"))
     assert _logs(rig.store) == before
 
 
@@ -158,7 +158,7 @@ def test_a_sub_agent_without_a_key_is_not_begun():
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model=KEYED))
     with pytest.raises(UsageError, match="no key for Anthropic"):
-        asyncio.run(wake(live_runtime(store), session.name))
+        asyncio.run(wake(LiveRuntime(store), session.name))
     assert [stat.name for stat in store.sessions()] == [session.name]
     assert not any(isinstance(entry.value, Spawned) for entry in session.read().entries)
     _refused(store, session)
@@ -168,8 +168,8 @@ def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
     """The child was begun where there was a key: its sender is not taken up in vain."""
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model="demo"))
-    asyncio.run(wake(live_runtime(store), session.name, steps=1))
-    (call,) = session.branch().tip.value.message.calls
+    asyncio.run(wake(LiveRuntime(store), session.name, steps=1))
+    (call,) = session.branch().tip.value.message.tool_calls
     lease = session.acquire("killed", ttl_s=60)
     spawned = Spawned(child_session="child", reply_id=session.branch().tip.id, tool_call_id=call.id)
     session.append(spawned, lease=lease)
@@ -184,7 +184,7 @@ def test_tools_that_are_not_here_leave_the_session_as_it_is():
     rig = _asked_about("approve")
     before = _logs(rig.store)
     with pytest.raises(NotFound, match="'pay'"):
-        asyncio.run(wake(live_runtime(rig.store, provider=rig.provider), "s"))
+        asyncio.run(wake(LiveRuntime(rig.store, provider=rig.provider), "s"))
     assert _logs(rig.store) == before
 
 

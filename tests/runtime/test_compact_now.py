@@ -8,7 +8,7 @@ from wakelog.errors import Conflict, UsageError
 from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport
 from wakelog.projections.context import build_context
 from wakelog.providers.scripted import ScriptedProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import compact_now
 from wakelog.runtime.wake import wake
 from wakelog.testing.builders import SessionBuilder
@@ -30,8 +30,8 @@ def fold(story, *replies, **more):
             asked.append(request)
             return super().stream(request)
 
-    world = live_runtime(story.store, provider=lambda *_: Watched(replies))
-    done = asyncio.run(compact_now(world, story.session.name, **more))
+    runtime = LiveRuntime(story.store, provider=lambda *_: Watched(replies))
+    done = asyncio.run(compact_now(runtime, story.session.name, **more))
     return done, asked
 
 
@@ -64,7 +64,7 @@ def test_nothing_to_fold():
     story = SessionBuilder()
     story.user("hi")
     done, asked = fold(story, {"text": "x"})
-    assert (done.entry, done.why_not, asked) == (None, "there is nothing to fold", [])
+    assert (done.entry, done.reason, asked) == (None, "there is nothing to fold", [])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_summary_that_is_no_use(reply, why):
     story = story_of(3)
     before = build_context(story.session.branch()).digest
     done, _ = fold(story, reply)
-    assert (done.entry, done.why_not) == (None, why)
+    assert (done.entry, done.reason) == (None, why)
     assert build_context(story.session.branch()).digest == before
 
 
@@ -106,8 +106,8 @@ def test_somebody_runs_it():
     done, asked = fold(story, {"text": "x"})
     assert (done.entry.value.mode, asked) == ("compact", [])
     story.session.release(lease)
-    world = live_runtime(story.store, provider=lambda *_: ScriptedProvider([{"text": "In short."}]))
-    assert asyncio.run(wake(world, story.session.name)).rows == ("fold asked", "rest")
+    runtime = LiveRuntime(story.store, provider=lambda *_: ScriptedProvider([{"text": "In short."}]))
+    assert asyncio.run(wake(runtime, story.session.name)).rules == ("fold asked", "rest")
     assert [entry.type for entry in story.session.read().entries].count("compaction") == 1
 
 

@@ -35,7 +35,7 @@ def test_from_the_root_to_the_folder_and_the_users_own(repo, tmp_path):
         (str(repo / "a" / "b" / "AGENTS.md"), "folder", 11),
     ]
     assert loaded.sources[1].hash == digest_of(b"Use tabs.\n")
-    assert loaded.behind("You are brief.") == "\n\n".join(
+    assert loaded.combined_with("You are brief.") == "\n\n".join(
         [
             "You are brief.",
             f"Instructions from {own}:\n\nBe kind.",
@@ -119,10 +119,10 @@ def test_own_words_are_told_from_the_files(repo):
     (repo / "a" / "AGENTS.md").write_text("Use tabs.")
     loaded = load_instructions(str(repo / "a"))
     assert [source.bytes for source in loaded.sources] == [0, 9]
-    assert loaded.system_part(loaded.behind("Be brief.")) == "Be brief."
-    assert loaded.system_part(loaded.behind("")) == ""
+    assert loaded.system_part(loaded.combined_with("Be brief.")) == "Be brief."
+    assert loaded.system_part(loaded.combined_with("")) == ""
     for own in ("Be brief.\n", "Be brief.\n\n\n"):
-        assert loaded.system_part(own) == loaded.system_part(loaded.behind(own)) == own
+        assert loaded.system_part(own) == loaded.system_part(loaded.combined_with(own)) == own
 
 
 def test_one_that_comes_later(repo):

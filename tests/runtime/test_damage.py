@@ -10,7 +10,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.entry import Custom
 from wakelog.projections.losses import DAMAGE_NOTICE
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -51,9 +51,9 @@ class Rig:
         self._life = None
 
     def wake(self, store=None):
-        world = live_runtime(store or self.store, tools=self.tools, provider=lambda _, __: self.model, lease_s=0.0)
+        runtime = LiveRuntime(store or self.store, tools=self.tools, provider=lambda _, __: self.model, lease_s=0.0)
         with contextlib.suppress(SimulatedCrash):
-            return asyncio.run(wake(world, self.name))
+            return asyncio.run(wake(runtime, self.name))
 
     def lines(self):
         return b"".join(line.bytes for line in self.store.load(self.name)).split(b"\n")[:-1]

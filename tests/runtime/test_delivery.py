@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tests.kernel.plays import Play
@@ -19,7 +18,7 @@ from wakelog.log.timestamps import parse_ms
 from wakelog.projections.overview import overview
 from wakelog.projections.session_state import build_carried_state
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.user_actions import request_cancel
 from wakelog.runtime.wake import wake
@@ -70,8 +69,8 @@ def rigged(replies, *channels, **agreed):
     """A rig whose worker reaches these channels."""
     rig = Rig(replies, **agreed)
     attached = {channel.name: channel for channel in channels}
-    world = rig.world
-    rig.world = lambda store=None: msgspec.structs.replace(world(store), channels=attached)
+    runtime = rig.runtime
+    rig.runtime = lambda store=None: runtime(store).with_changes(channels=attached)
     return rig
 
 
@@ -125,7 +124,7 @@ def test_a_channel_that_raises_a_few_times(place, times):
     assert [sent.reply_id for sent in rig.values(Sent)] == [reply.id]
     assert channel.replies == {reply.id: "Hello there."}
     channel.asked.clear()
-    assert rig.wake().rows == ("rest",)
+    assert rig.wake().rules == ("rest",)
     assert channel.asked == []
 
 
@@ -271,7 +270,7 @@ def test_a_back_off_that_has_passed_is_noticed_between_two_steps():
 def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
     """RUN-23: the wait for a channel ends when there is other work."""
     rig = rigged(TOOLS, Flaky(place="end", times=2))
-    world, said = rig.world, []
+    runtime, said = rig.runtime, []
 
     async def pause(ms):
         if not said:
@@ -281,7 +280,7 @@ def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
             raise AssertionError("the message was not noticed")
         await rig.clock.pause(ms)
 
-    rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
+    rig.runtime = lambda store=None: runtime(store).with_changes(sleep=pause)
     assert rig.say("Hi.").text == "More."
     assert len(rig.values(ModelCall)) == 3
     assert len(rig.values(Sent)) == 3
@@ -295,20 +294,20 @@ def test_a_reply_is_sent_while_a_person_is_waited_for():
     report = rig.say("Hi.")
     assert isinstance(report.decision, Await)
     assert report.decision.attention
-    assert report.rows[-3:] == ("retry", "retry", "call waits")
+    assert report.rules[-3:] == ("retry", "retry", "call waits")
     assert _order(rig) == ["call", "send_failed", "sent"]
 
 
 def test_a_cancel_during_a_back_off_ends_the_turn():
     """RUN-12: a channel that fails does not keep a person from cancelling."""
     rig = rigged(TOOLS, Flaky(times=1), approval="ask")
-    world = rig.world
+    runtime = rig.runtime
 
     async def pause(ms):
         request_cancel(rig.session)
         await rig.clock.pause(ms)
 
-    rig.world = lambda store=None: msgspec.structs.replace(world(store), pause=pause)
+    rig.runtime = lambda store=None: runtime(store).with_changes(sleep=pause)
     assert rig.say("Hi.").decision == Idle("cancelled")
     assert len(rig.values(Sent)) == 1
 
@@ -416,13 +415,13 @@ def test_a_send_that_is_slow_while_the_model_is_waited_for():
 def test_a_call_that_is_written_late():
     """RUN-14: hooks may take longer than a back-off; what was decided before it had passed is replayed so."""
     rig = rigged(TOOLS, Flaky(place="end", times=1), hooks=(HookSettings(name="slow"),))
-    world = rig.world
+    runtime = rig.runtime
 
     async def slow(terms, occasion):
         rig.clock.ms += 10_000
         return ()
 
-    rig.world = lambda store=None: msgspec.structs.replace(world(store), inject=slow)
+    rig.runtime = lambda store=None: runtime(store).with_changes(hook_texts=slow)
     rig.say("Hi.")
     assert _order(rig) == ["call", "send_failed", "tool_started", "call", "sent", "sent"]
     assert asyncio.run(replay(rig.store, "s")).ok
@@ -456,10 +455,10 @@ def test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person():
     agent = Agent(model="scripted:m", tools=tools, policy=Policy(approvals={"pay": "ask"}))
     session = Session.create(store, clock=clock, model="m", provider="scripted", session_id="s")
     agent.enter(session)
-    world = live_runtime(store, tools=tools, channels=[channel], provider=Play(talk), clock=clock, holder="w")
-    world = msgspec.structs.replace(world, pause=clock.pause)
+    runtime = LiveRuntime(store, tools=tools, channels=[channel], provider=Play(talk), clock=clock, holder="w")
+    runtime = runtime.with_changes(sleep=clock.pause)
     session.say("Hi.")
-    assert isinstance(asyncio.run(wake(world, "s")).decision, Await)
+    assert isinstance(asyncio.run(wake(runtime, "s")).decision, Await)
     values = [entry.value for entry in read_log(store, "s").entries]
     assert [value.type for value in values if isinstance(value, Spawned | SendFailed | Sent)] == [
         "send_failed",
@@ -492,12 +491,12 @@ def test_every_store(store):
     """RUN-23 on every store: undelivered after one wake, delivered by the next, asked once, replayed exactly."""
     clock, channel, provider = Ticking(), Flaky(place="delta", times=SENDS_MAX), Play(HELLO)
     session = Agent(model="scripted:m").begin(store, sender="ann")
-    world = live_runtime(store, channels=[channel], provider=provider, clock=clock, holder="w")
-    world = msgspec.structs.replace(world, pause=clock.pause)
+    runtime = LiveRuntime(store, channels=[channel], provider=provider, clock=clock, holder="w")
+    runtime = runtime.with_changes(sleep=clock.pause)
     session.say("Hi.")
-    assert asyncio.run(wake(world, session.name)).decision == Idle()
+    assert asyncio.run(wake(runtime, session.name)).decision == Idle()
     assert overview(read_log(store, session.name).tree).state == "undelivered"
-    assert asyncio.run(wake(world, session.name)).rows == ("owed", "rest")
+    assert asyncio.run(wake(runtime, session.name)).rules == ("owed", "rest")
     values = [entry.value for entry in read_log(store, session.name).entries]
     assert sum(isinstance(value, ModelCall) for value in values) == 1
     assert [value.attempt for value in values if isinstance(value, SendFailed)] == [1, 2, 3]
@@ -508,9 +507,9 @@ def test_every_store(store):
 def test_rules_1_raise():
     """Decision 029: a worker of rules 1 let the exception escape, and its log is replayed so."""
     rig = rigged(HELLO, Flaky(place="end", times=1))
-    world = rig.world
-    rig.world = lambda store=None: msgspec.structs.replace(world(store), rules=1)
+    runtime = rig.runtime
+    rig.runtime = lambda store=None: runtime(store).with_changes(rules_version=1)
     with pytest.raises(ConnectionResetError):
         rig.say("Hi.")
     assert rig.values(SendFailed) == []
-    assert rig.wake().rows == ("owed", "rest")
+    assert rig.wake().rules == ("owed", "rest")

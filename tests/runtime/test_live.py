@@ -15,7 +15,7 @@ from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
 from wakelog.runtime.interface import SubagentTask
-from wakelog.runtime.live import live_runtime, wait_for_cancel
+from wakelog.runtime.live import LiveRuntime, wait_for_cancel
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent
 from wakelog.runtime.user_actions import open_questions, request_cancel, resolve_question
@@ -61,7 +61,7 @@ def test_a_child_is_a_session_whose_last_reply_is_the_result():
     (child,) = _children(rig)
     assert [result.text for result in _results(rig)] == ["Helped."]
     log = read_log(rig.store, child)
-    assert log.session.value.parent.kind == "subagent"
+    assert log.header.value.parent.kind == "subagent"
     state = branch_state(log.tree.branch())
     assert policy_in_force(state.context).children == rig.policy.children - 1
     said = [node.id for node in log.tree.branch().nodes if _is_reply(node)]
@@ -103,13 +103,13 @@ def test_a_child_that_waits_lets_its_parent_wait():
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     assert isinstance(rig.say("Go.").decision, Await)
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
-    assert is_subagent_blocked(rig.world(), child.id)
+    assert is_subagent_blocked(rig.runtime(), child.id)
     before = len(rig.entries)
     assert isinstance(rig.wake().decision, Await)
     assert len(rig.entries) == before
     (question,) = open_questions(child)
     resolve_question(child, question.attention.id, "approve")
-    assert not is_subagent_blocked(rig.world(), child.id)
+    assert not is_subagent_blocked(rig.runtime(), child.id)
     assert rig.wake().decision == Idle()
     assert [result.text for result in _results(rig)] == ["Paid."]
 
@@ -125,7 +125,7 @@ def test_a_cancelled_parent_calls_its_child_back():
     assert rig.outside.effects == {}
     # It had been sent out: what it did until then is done.
     assert [result.status for result in _results(rig)] == ["interrupted"]
-    asyncio.run(cancel_subagent(rig.world(), "never-was"))
+    asyncio.run(cancel_subagent(rig.runtime(), "never-was"))
 
 
 def test_what_a_child_can_come_to():
@@ -157,7 +157,7 @@ def test_a_child_in_other_hands_is_left_alone():
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
     resolve_question(child, open_questions(child)[0].attention.id, "approve")
     child.acquire("another", ttl_s=60)
-    assert is_subagent_blocked(rig.world(), child.id)
+    assert is_subagent_blocked(rig.runtime(), child.id)
     assert isinstance(rig.wake().decision, Await)
     with pytest.raises(Conflict):
         child.acquire("me", ttl_s=60)
@@ -187,7 +187,7 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
     rig = Rig(FAMILY)
     (mine,) = [each for each in rig.outside.tools if each.name == "look"]
     mine.name = "read"
-    at_hand = live_runtime(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
+    at_hand = LiveRuntime(MemoryStore(), tools=[mine]).tools(str(tmp_path), [])
     assert at_hand["read"] is mine
     assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
 
@@ -206,10 +206,10 @@ def test_another_agent_has_its_own_context_and_no_more_depth():
     policy = stored_policy(Policy(approval="deny", children=9))
     other = SubagentProfile(system="Be strict.", tools=({"name": "agent"},), servers=("search",), policy=policy)
     subagent_task = SubagentTask(
-        child="c", prompt="Look.", parent="s", reply_id="r", tool_call_id="t", agent="other", sender="me", cwd="/repo",
-        model="demo", provider="demo", context=sender, other=other,
+        child_session="c", prompt="Look.", parent_session="s", reply_id="r", tool_call_id="t", agent="other",
+        sender="me", cwd="/repo", model="demo", provider="demo", context=sender, profile=other,
     )  # fmt: skip
-    asyncio.run(run_subagent(live_runtime(store), subagent_task))
+    asyncio.run(run_subagent(LiveRuntime(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})

@@ -66,7 +66,7 @@ def test_a_reply_that_was_not_flushed_is_given_again():
     assert rig.say("Hi.").decision == Idle()
     assert "sent" not in rig.kinds()
     rig.outside.channel.breaks = False
-    assert rig.wake().rows == ("owed", "rest")
+    assert rig.wake().rules == ("owed", "rest")
     assert len(_replies(rig)) == 1
     assert rig.outside.channel.replies == {_replies(rig)[0].id: "Hello there."}
     rig.kinds()
@@ -215,7 +215,7 @@ def test_whoever_stops_listening_hangs_up():
 
     async def wake_up():
         with pytest.raises(SimulatedCrash) as error:
-            await wake(rig.world(), "s")
+            await wake(rig.runtime(), "s")
         return error, talking.is_open
 
     assert asyncio.run(wake_up())[1] is False

@@ -62,7 +62,7 @@ def test_many_parts_are_counted():
     """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
     room = listening._EntryCapacity("")
     deltas = [TextDelta("a"), ThinkingDelta("b")]
-    faults = (room.take(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
+    faults = (room.add(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
     assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
     plain = listening._EntryCapacity("")
-    assert not any(plain.take(deltas[0]) for _ in range(BRACKETS_MAX + 1))
+    assert not any(plain.add(deltas[0]) for _ in range(BRACKETS_MAX + 1))

@@ -15,7 +15,7 @@ TEXT = TextDelta("So.")
 
 def kept(keeps, deltas):
     sieve = ReasoningFilter(keeps)
-    return [heard for delta in deltas for heard in sieve.take(delta)]
+    return [heard for delta in deltas for heard in sieve.add(delta)]
 
 
 def test_keep_changes_nothing():

@@ -64,7 +64,7 @@ def test_a_call_without_its_key_is_not_run():
     rig.say("Pay.")
     assert rig.values(ToolStarted) == []
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
-    assert result.settled == "denied"
+    assert result.effective_status == "denied"
     assert "secret" in result.text
 
 

@@ -18,7 +18,7 @@ HELLO = {"Hi.": [{"text": "Hello."}], "Stop.": [{"text": "Stopped."}]}
 def _step(rig):
     session = rig.session
     lease = session.acquire("w", ttl_s=60)
-    return Step(rig.world(), session, lease, decide_now(rig.world(), session))
+    return Step(rig.runtime(), session, lease, decide_now(rig.runtime(), session))
 
 
 def test_the_first_entry_stands_behind_what_was_decided_on():
@@ -29,7 +29,7 @@ def test_the_first_entry_stands_behind_what_was_decided_on():
     rig.session.rename("meanwhile")
     with pytest.raises(Conflict, match="gone on"):
         step.write(Custom(custom_type="x"))
-    assert not step.begun
+    assert not step.has_written
 
 
 def test_later_entries_of_a_step_go_in_whatever_was_said():
@@ -91,7 +91,7 @@ def test_a_session_that_has_nothing_to_do_is_not_touched():
     rig = Rig(HELLO)
     rig.say("Hi.")
     before = len(rig.entries)
-    assert rig.wake().rows == ("rest",)
+    assert rig.wake().rules == ("rest",)
     assert len(rig.entries) == before
 
 
@@ -101,7 +101,7 @@ def test_two_workers_do_not_run_one_session():
     rig.session.say("Hi.")
     rig.session.acquire("another", ttl_s=60)
     with pytest.raises(Conflict, match="being run by another"):
-        asyncio.run(wake(rig.world(), "s"))
+        asyncio.run(wake(rig.runtime(), "s"))
 
 
 def test_elapsed_is_never_negative():

@@ -52,7 +52,7 @@ def test_a_death_behind_the_effect(name, runs, after):
     assert rig.wake().decision == Idle()
     assert sum(rig.outside.effects.values()) == (1 if after else runs)
     (result,) = _results(rig)
-    assert result.settled == ("unknown" if name == "pay" and not after else "ok")
+    assert result.effective_status == ("unknown" if name == "pay" and not after else "ok")
     if name == "book":
         assert result.text == "booked 8"
 
@@ -66,7 +66,7 @@ def test_a_death_before_the_beginning_is_durable(name):
     assert rig.outside.effects == {}
     rig.wake()
     assert sum(rig.outside.effects.values()) == 1
-    assert _results(rig)[0].settled == "ok"
+    assert _results(rig)[0].effective_status == "ok"
 
 
 def test_what_a_killed_tool_had_shown_is_told():
@@ -140,7 +140,7 @@ def test_a_result_says_how_long_its_tool_ran():
     rig.say("Go.")
     results = {result.tool_name: result for result in _results(rig)}
     assert 5_000 <= results["look"].duration_ms < 6_000
-    assert (results["nosuch"].settled, results["nosuch"].duration_ms) == ("error", None)
+    assert (results["nosuch"].effective_status, results["nosuch"].duration_ms) == ("error", None)
 
 
 def test_a_tool_nobody_declared():
@@ -172,9 +172,9 @@ def test_a_tool_that_is_not_at_hand_here():
     """RUN-19: what the log says may be called, but this process cannot: an error for whoever woke it, not a result."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
-    world = msgspec.structs.replace(rig.world(), tools=lambda _, __: {})
+    runtime = msgspec.structs.replace(rig.runtime(), tools=lambda _, __: {})
     with pytest.raises(NotFound, match="not at hand"):
-        asyncio.run(wake(world, "s"))
+        asyncio.run(wake(runtime, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []
     assert rig.wake().decision == Idle()
 
@@ -192,8 +192,8 @@ def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
     rig.outside.interrupt = lambda: rig.session.append(Queued(mode="cancel"))
 
     rig.session.say("Go.")
-    world = msgspec.structs.replace(rig.world(), cancelled=watch)
-    assert asyncio.run(wake(world, "s")).decision == Idle("cancelled")
+    runtime = msgspec.structs.replace(rig.runtime(), cancelled=watch)
+    assert asyncio.run(wake(runtime, "s")).decision == Idle("cancelled")
     (result,) = _results(rig)
     assert result.status == "interrupted"
     assert "look 0" in result.text

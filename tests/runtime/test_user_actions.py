@@ -157,7 +157,7 @@ def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
     works, rig.provider = rig.provider, Down()
     rig.say("Go on.")
-    rig.session.fold(came) if isinstance(came, Compaction) else rig.session.append(came)
+    rig.session.append_compaction(came) if isinstance(came, Compaction) else rig.session.append(came)
     rig.provider = works
     assert has_failed_turn(rig.session)
     assert retry_turn(rig.session).value.target_id == rig.values(Failed)[0].parent_id
@@ -193,7 +193,7 @@ def test_questions_say_what_is_asked_about_which_call():
     """RUN-13: listed with the call and with what may be decided."""
     (question,) = open_questions(_asking().session)
     assert question.attention.reason == "approve"
-    assert question.call.call.name == "pay"
+    assert question.open_call.tool_call.name == "pay"
     assert question.choices == ("approve", "deny")
 
 
@@ -202,7 +202,7 @@ def test_a_question_that_is_not_about_a_call_can_be_put_away():
     rig = Rig(PAY)
     asked = rig.session.append(Attention(reason="look here"))
     (question,) = open_questions(rig.session)
-    assert question.call is None
+    assert question.open_call is None
     resolve_question(rig.session, asked.id, "ran")
     assert open_questions(rig.session) == []
 
@@ -346,7 +346,7 @@ def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_t
     before = dict(rig.outside.effects)
     tree = rig.session.read().tree
     made = [node for node in tree.nodes.values() if _says(node, type(reply.value.message)) and node.id != reply.id]
-    is_found = any(node.id == tree.head and node.value.message.calls for node in made)
+    is_found = any(node.id == tree.head and node.value.message.tool_calls for node in made)
     if not head_at_the_fork or is_found:
         rig.wake()
         assert dict(rig.outside.effects) == before

@@ -57,7 +57,7 @@ def test_every_type_is_described():
     found = describe_function(everything)
     properties = found.schema["properties"]
     assert found.description == "Does everything, and more."
-    assert found.call_parameter == "call"
+    assert found.invocation_parameter == "call"
     assert found.schema["required"] == list(VALID)
     assert list(properties) == [*VALID, "flag", "words", "mode", "maybe", "small"]
     assert found.schema["additionalProperties"] is False

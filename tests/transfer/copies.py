@@ -28,7 +28,7 @@ def copy_of(store, session="s", *, verify=False):
     if made is None:
         return Copied()
     lines = tuple(made.lines())
-    return Copied(lines, made.kept, made.mended, made.lost, tuple(made.left_out))
+    return Copied(lines, made.kept, made.changed, made.lost, tuple(made.omitted))
 
 
 def exported(store, session="s"):

@@ -128,7 +128,7 @@ def _latest_session(place: StoreLocation) -> str:
 def _by_prefix(place: StoreLocation, session: str) -> str:
     rows = place.catalog.find(session)
     if not rows:
-        raise NotFound(f"no session {session} in {place.shown}", hint="`wakelog ls` lists them")
+        raise NotFound(f"no session {session} in {place.display_url}", hint="`wakelog ls` lists them")
     if len(rows) > 1:
         names = ", ".join(row.name for row in rows[:_CANDIDATES_SHOWN]) + (
             ", …" if len(rows) > _CANDIDATES_SHOWN else ""

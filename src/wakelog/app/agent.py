@@ -23,7 +23,7 @@ from wakelog.providers import needs_reasoning_back, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
 from wakelog.runtime.context_entry import absent_servers_item, store_declarations, store_instructions
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
 from wakelog.runtime.wake import WakeReport, session_ref, wake
 from wakelog.session import Session
@@ -70,7 +70,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         self._check()
         state = branch_state(session.branch())
         provider, model = split_model(self.model)
-        if (state.said_provider, state.said_model) != (provider, model):
+        if (state.set_provider, state.set_model) != (provider, model):
             session.append(ModelChange(model=model, provider=provider))
         record = self._record(session)
         return session.append(record) if state.context is None or not _is_same_entry(state.context, record) else None
@@ -81,7 +81,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
     def _record(self, session: Session) -> ContextEntry:
-        cwd = session.tree.card.cwd
+        cwd = session.tree.header.cwd
         system, sources = store_instructions(session.store.blobs, cwd, self.system, self.policy)
         record = ContextEntry(
             sources=sources,
@@ -89,7 +89,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             system=system,
             tools=store_declarations(session.store, self.tools, redacts=self.policy.redacts),
             params=dict(self.params),
-            policy=stored_policy(self._agreed),
+            policy=stored_policy(self._policy_with_hooks),
         )
         # Redacted before the comparison with the log, so that an unchanged record is not written again.
         return redact_entry(record, rule=self.policy.redact)
@@ -106,7 +106,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def _agreed(self) -> Policy:
+    def _policy_with_hooks(self) -> Policy:
         """The policy, with the names of this agent's own hooks added."""
         named = {terms.name for terms in self.policy.hooks}
         own = tuple(HookSettings(name=hook.name) for hook in self.hooks if hook.name not in named)
@@ -129,20 +129,20 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         """
         _check_run_arguments(store, prompt)
         known = None if session is None else Session(store, session_ref(session))
-        world = live_runtime(store, tools=self.tools, channels=channels, hooks=self.hooks)
+        runtime = LiveRuntime(store, tools=self.tools, channels=channels, hooks=self.hooks)
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
             if known is not None:
                 check_files(known)
             else:
                 check_store_files(store)
-            check_provider(world.provider, *split_model(self.model), self.params)
+            check_provider(runtime.open_provider, *split_model(self.model), self.params)
         opened = known or self.begin(store, cwd=cwd)
         if known is not None:
             self.enter(opened)
         said = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
         try:
-            return await wake(world, opened.name)
+            return await wake(runtime, opened.name)
         except LeaseLost:
             raise
         except Conflict as error:
@@ -169,4 +169,4 @@ def check_model_policy(provider: str, model: str, policy: Policy, params: Mappin
 
 
 def _is_same_entry(one: ContextEntry, other: ContextEntry) -> bool:
-    return canonical_json(one.bare) == canonical_json(other.bare)
+    return canonical_json(one.without_envelope) == canonical_json(other.without_envelope)

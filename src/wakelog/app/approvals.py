@@ -40,21 +40,23 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     @property
     def tool(self) -> str:
         """Return the name of the tool; empty if the question is not about a tool call."""
-        return self.question.call.call.name if self.question.call is not None else ""
+        return self.question.open_call.tool_call.name if self.question.open_call is not None else ""
 
     @property
     def input(self) -> object:
         """Return the input of the tool call, or None."""
-        return self.question.call.call.input if self.question.call is not None else None
+        return self.question.open_call.tool_call.input if self.question.open_call is not None else None
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Return the key of the tool call: session name, reply id, tool call id."""
-        call = self.question.call
-        return (self.session.name, call.reply_id, call.call.id) if call is not None else (self.session.name, "", "")
+        call = self.question.open_call
+        return (
+            (self.session.name, call.reply_id, call.tool_call.id) if call is not None else (self.session.name, "", "")
+        )
 
     @property
-    def why(self) -> str:
+    def reason_text(self) -> str:
         """Return the question in words."""
         return _REASON_TEXTS.get(self.question.attention.reason, self.question.attention.reason)
 
@@ -62,14 +64,14 @@ class OpenQuestion(msgspec.Struct, frozen=True):
 def collect_questions(session: Session, seen: frozenset[str] = frozenset()) -> list[OpenQuestion]:
     """Return the open questions of a session and of the sub-agents it waits for."""
     found = [OpenQuestion(session, question) for question in open_questions(session)]
-    for call in pending(session.branch()).open_calls:
-        if call.child is None or call.child in seen:
+    for call in pending(session.branch()).open_tool_calls:
+        if call.child_session is None or call.child_session in seen:
             continue
         try:
-            child = Session(session.store, call.child, clock=session.clock)
+            child = Session(session.store, call.child_session, clock=session.clock)
         except NotFound:
             continue
-        found += collect_questions(child, seen | {session.id, call.child})
+        found += collect_questions(child, seen | {session.id, call.child_session})
     return found
 
 
@@ -96,7 +98,7 @@ def decide_question(root: Session, asked: OpenQuestion, word: str) -> bool:
     """
     if word == "always":
         allow_always(asked.session, asked.tool)
-        if root.tree.card.agent == asked.session.tree.card.agent:
+        if root.tree.header.agent == asked.session.tree.header.agent:
             allow_always(root, asked.tool)
         word = "approve"
     return _append_decision(asked, word)
@@ -164,4 +166,4 @@ def _set_approval(session: Session, tool: str, how: Approval) -> None:
     policy = policy_in_force(record)
     if policy.approval_of(tool) != how:
         approvals = {**policy.approvals, tool: how}
-        session.append(with_policy(record.bare, msgspec.structs.replace(policy, approvals=approvals)))
+        session.append(with_policy(record.without_envelope, msgspec.structs.replace(policy, approvals=approvals)))

@@ -33,7 +33,7 @@ class EntryNames:
         if len(entry.id) <= _SHORT_ID:
             return entry.id
         if self._tree.is_inherited(entry.id):
-            return self._inherited.get(entry.id) or self._beginnings.get(entry.id, entry.id[:LONG_ID])
+            return self._inherited.get(entry.id) or self._unique_prefixes.get(entry.id, entry.id[:LONG_ID])
         number = str(entry.seq)
         # Foreign ids may consist of digits, and an exact id takes precedence over a number.
         return number if self._tree.entry(number) is None else entry.id
@@ -44,7 +44,7 @@ class EntryNames:
         return self.short(node) if node is not None else entry_id
 
     @cached_property
-    def _beginnings(self) -> dict[str, str]:
+    def _unique_prefixes(self) -> dict[str, str]:
         """Return the shortest unique prefix of each id; empty if the tree is only partly loaded."""
         return {} if self._tree.partial else dict(_unique_prefixes(_ids(self._tree)))
 

@@ -81,7 +81,7 @@ class EventLoopRunner:
         """Run a coroutine and return its result. Ctrl-C cancels it; the loop stays usable."""
         return self._runner.run(work)
 
-    def tools_of(self, values: Sequence[Mapping[str, Any]], cwd: str) -> ListedTools:
+    def list_tools(self, values: Sequence[Mapping[str, Any]], cwd: str) -> ListedTools:
         """Return the tools of servers; asks them now."""
         return self.run(list_server_tools(self.servers, values, cwd)) if values else ListedTools()
 

@@ -335,7 +335,7 @@ def write_salvaged_copy(address: Address, path: str) -> dict[str, object]:
     return {
         "file": path,
         "entries": copy.kept,
-        "mended": copy.mended,
+        "mended": copy.changed,
         "lost": copy.lost,
-        "leftOut": [damage_values(hurt) for hurt in copy.left_out],
+        "leftOut": [damage_values(hurt) for hurt in copy.omitted],
     }

@@ -20,14 +20,14 @@ class JournalCursor:
     """The number of pieces taken from each journal; `had` is the `pieces` argument of `Store.follow`."""
 
     def __init__(self) -> None:
-        self.had: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
         self._complete: set[str] = set()
 
     def take(self, news: FollowResult, entries: Sequence[Entry]) -> list[StreamedPiece]:
         """Return the new pieces; `entries` are those of the same `news`."""
         stale = set(filter(None, map(_ended_journal, entries)))
         for reply_id in stale:
-            self.had.pop(reply_id, None)
+            self.positions.pop(reply_id, None)
         # The journal of a complete reply still exists for a moment; nothing in it is new.
         self._complete |= {entry.id for entry in entries if isinstance(entry.value, Message)}
         found: list[StreamedPiece] = []
@@ -35,7 +35,7 @@ class JournalCursor:
             if piece.reply_id in stale:
                 # The piece may be of the old journal or of the new one. The journal is read again from its start.
                 continue
-            self.had[piece.reply_id] = piece.offset + 1
+            self.positions[piece.reply_id] = piece.offset + 1
             delta = decode_delta(piece.raw)
             if delta is not None and piece.reply_id not in self._complete:
                 found.append(StreamedPiece(piece.reply_id, delta))

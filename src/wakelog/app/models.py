@@ -49,17 +49,17 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
 def open_configured_provider(provider: str, model: str) -> Provider:
     """Return a provider with its configured key and address."""
-    config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
+    config = load_config("", os.environ).require_valid() if provider in KEY_VARIABLES else Config()
     said = config.providers.get(provider)
     if said is None:
         return open_provider(provider, model)
     environ = _provider_environment(provider, _provider_key(provider, config), said.base_url)
-    return open_provider(provider, model, environ, key_from=_key_origin(provider, said))
+    return open_provider(provider, model, environ, key_source=_key_origin(provider, said))
 
 
 def open_provider_lazily(provider: str, model: str) -> Provider:
     """Like `open_configured`, for use inside an event loop: a key command runs later and does not block the loop."""
-    config = load_config("", os.environ).sound() if provider in KEY_VARIABLES else Config()
+    config = load_config("", os.environ).require_valid() if provider in KEY_VARIABLES else Config()
     words = config.providers.get(provider, ProviderConfig()).key_command
     if words is None:
         return open_configured_provider(provider, model)
@@ -91,15 +91,15 @@ def _provider_environment(provider: str, key: str | None, address: str | None) -
     return {**os.environ, **{variable: value for variable, value in own.items() if value}}
 
 
-async def prepare_model(world: Runtime, session: Session) -> None:
+async def prepare_model(runtime: Runtime, session: Session) -> None:
     """Look up the key and load the provider of a session that has work to do, before its lease is taken.
 
     Runs in a daemon thread, because a key command may wait for a person. A `UsageError` is raised only if the next
     step is a model call, so that nothing is written; otherwise the later model call raises it.
     """
     check_files(session)
-    decision = next_decision(world, session)
-    if decision is None or world.store.held(session.name) is not None:
+    decision = next_decision(runtime, session)
+    if decision is None or runtime.store.held(session.name) is not None:
         # There is nothing to do, or another worker does it; `wake` reports which.
         return
     try:
@@ -134,7 +134,7 @@ def _is_probably_usable(meant: ModelChoice) -> bool:
     provider = meant.provider
     if not loads_slowly(provider) or meant.resume or meant.model == provider or not is_installed(provider):
         return False
-    config = load_config("", os.environ).sound()
+    config = load_config("", os.environ).require_valid()
     named = config.providers.get(provider, ProviderConfig()).base_url or os.environ.get(ADDRESS_VARIABLES[provider])
     return bool(_provider_key(provider, config) or meant.params.get("endpoint") or named)
 
@@ -149,7 +149,7 @@ class KeyCache:
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, ...], str | None] = {}
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def has(self, words: Sequence[str]) -> bool:
         """Return whether a key is cached."""
@@ -159,7 +159,7 @@ class KeyCache:
         """Return the cached key, or the result of `look_up`. A cached key is returned without waiting for the lock."""
         if self.has(words):
             return self._keys[tuple(words)]
-        with self._turn:
+        with self._lock:
             if not self.has(words):
                 self._keys[tuple(words)] = look_up()
             return self._keys[tuple(words)]
@@ -195,10 +195,10 @@ class KeyCommandProvider:
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """See `ports.Provider`. With a cached key, an impossible request raises at once."""
         if KEY_CACHE.has(self._words):
-            return self._watched(self._open().stream(request), was_kept=True)
-        return self._in_time(request)
+            return self._forget_refused_keys(self._open().stream(request), was_kept=True)
+        return self._stream_with_new_key(request)
 
-    async def _in_time(self, request: ModelRequest) -> AsyncIterator[Delta]:
+    async def _stream_with_new_key(self, request: ModelRequest) -> AsyncIterator[Delta]:
         try:
             opened = await run_in_daemon_thread(self._open)
             asked = opened.stream(request)
@@ -207,11 +207,11 @@ class KeyCommandProvider:
             kind = "bad_request" if KEY_CACHE.has(self._words) else "auth"
             yield Faulted(kind, "; ".join(filter(None, (error.message, error.hint))), retryable=False)
             return
-        async with contextlib.aclosing(self._watched(asked, was_kept=False)) as reply:
+        async with contextlib.aclosing(self._forget_refused_keys(asked, was_kept=False)) as reply:
             async for delta in reply:
                 yield delta
 
-    async def _watched(self, reply: AsyncIterator[Delta], *, was_kept: bool) -> AsyncGenerator[Delta, None]:
+    async def _forget_refused_keys(self, reply: AsyncIterator[Delta], *, was_kept: bool) -> AsyncGenerator[Delta, None]:
         try:
             async for delta in reply:
                 if isinstance(delta, Faulted) and delta.kind == "auth":

@@ -37,7 +37,7 @@ from wakelog.projections.session_state import is_dormant
 from wakelog.reading import read_session_header
 from wakelog.runtime.checks import check_files
 from wakelog.runtime.interface import Runtime
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import has_failed_turn, request_cancel, retry_turn
 from wakelog.runtime.wake import WakeReport, wake
 from wakelog.session import Session
@@ -62,18 +62,18 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
     state: str
     rows: tuple[str, ...] = ()
-    left: tuple[OpenQuestion, ...] = ()
+    open_questions: tuple[OpenQuestion, ...] = ()
     interrupted: bool = False
 
     @property
-    def untouched(self) -> bool:
+    def had_nothing_to_do(self) -> bool:
         """Return whether there was nothing to do: one decision, no step, and so no entry."""
         return len(self.rows) == 1 and self.state not in ("waiting", "running")
 
     @property
     def code(self) -> int:
         """Return the exit code. A sub-agent run elsewhere is a conflict; a turn cancelled before this run is 0."""
-        if self.untouched and self.state == "cancelled":
+        if self.had_nothing_to_do and self.state == "cancelled":
             return 0
         return _EXIT_CODES.get(self.state, CONFLICT)
 
@@ -93,7 +93,7 @@ def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, i
 
 def undelivered_replies(session: Session) -> list[UndeliveredReply]:
     """Return the replies that could not be displayed here."""
-    return [debt for debt in branch_state(session.branch()).owed if debt.channel == TERMINAL_CHANNEL]
+    return [debt for debt in branch_state(session.branch()).undelivered if debt.channel == TERMINAL_CHANNEL]
 
 
 class SessionRun:
@@ -107,27 +107,27 @@ class SessionRun:
         """Whether Ctrl-C was pressed during the last run."""
         self._session = session
         self._renderer = renderer
-        self._happenings = SessionWatcher(session.store, session.name, after, renderer.hear)
-        channel = WatchedChannel(renderer.channel, self._happenings)
-        self._world = runtime_for(session.store, url=url, channels=[channel], servers=servers)
+        self._watcher = SessionWatcher(session.store, session.name, after, renderer.on_entry)
+        channel = WatchedChannel(renderer.channel, self._watcher)
+        self._runtime = runtime_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> WakeReport:
         """Wake the session once and display what happens meanwhile. `ReaderGone` if stdout was closed."""
         self.interrupted = False
-        await prepare_model(self._world, self._session)
+        await prepare_model(self._runtime, self._session)
         try:
             return await self._watched()
         except BrokenPipeError:
             raise OutputClosed from None
 
     async def _watched(self) -> WakeReport:
-        watching = asyncio.ensure_future(self._happenings.watch())
+        watching = asyncio.ensure_future(self._watcher.watch())
         try:
-            return await wake(self._world, self.name)
+            return await wake(self._runtime, self.name)
         finally:
             watching.cancel()
             await asyncio.wait({watching})
-            self._happenings.catch_up()
+            self._watcher.catch_up()
             await self._renderer.close()
 
     def interrupt(self) -> bool:
@@ -184,15 +184,21 @@ class BatchWake:
     """Wakes sessions concurrently, at most `jobs` at a time. `told` is called with each result when it is known."""
 
     def __init__(
-        self, asked: SharedOptions, place: StoreLocation, *, jobs: int, quiet: bool, told: Callable[[WakeResult], None]
+        self,
+        asked: SharedOptions,
+        place: StoreLocation,
+        *,
+        jobs: int,
+        quiet: bool,
+        on_result: Callable[[WakeResult], None],
     ) -> None:
         self._asked = asked
         self._place = place
         self._quiet = quiet
-        self._told = told
+        self._on_result = on_result
         self._free = asyncio.Semaphore(jobs)
         self._running: set[SessionRun] = set()
-        self._over = False
+        self._interrupted = False
 
     async def wake(self, rows: Sequence[SessionRow]) -> bool:
         """Wake the sessions in order; False if Ctrl-C stopped it."""
@@ -202,14 +208,14 @@ class BatchWake:
             tasks[row.id] = asyncio.ensure_future(self._one(row, sender))
         with handle_sigint(self._interrupt):
             await _wait_for_all(tasks.values())
-        return not self._over
+        return not self._interrupted
 
     async def _one(self, row: SessionRow, sender: "asyncio.Task[None] | None") -> None:
         if sender is not None:
             await asyncio.wait({sender})
         async with self._free:
-            if not self._over:
-                self._told(await self._woken(row))
+            if not self._interrupted:
+                self._on_result(await self._woken(row))
 
     async def _woken(self, row: SessionRow) -> WakeResult:
         try:
@@ -229,10 +235,10 @@ class BatchWake:
                 self._running.discard(run)
         except (WakelogError, OSError) as error:
             return WakeResult(row, error=error)
-        return WakeResult(row, session, outcome_of(session, report, report.rows, interrupted=run.interrupted))
+        return WakeResult(row, session, outcome_of(session, report, report.rules, interrupted=run.interrupted))
 
     def _interrupt(self) -> bool:
-        self._over = True
+        self._interrupted = True
         cancelled = [run for run in self._running if run.interrupt()]
         return bool(cancelled)
 
@@ -261,7 +267,7 @@ def runtime_for(
 ) -> Runtime:
     """Return the runtime of a command: models with configured keys, and the store's catalog for the memory hook."""
     catalog = functools.partial(_open_own_catalog, url) if url is not None else None
-    return live_runtime(store, channels=channels, provider=open_provider_lazily, catalog=catalog, servers=servers)
+    return LiveRuntime(store, channels=channels, provider=open_provider_lazily, catalog=catalog, servers=servers)
 
 
 @contextlib.contextmanager

@@ -86,26 +86,26 @@ def _without_questions(how: Approval) -> Approval:
 
 
 def checked_model(
-    terms: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
+    overrides: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
 ) -> ModelChoice:
     """Return the model for a session or a new one, after a quick check that it can be used. Writes nothing."""
-    _tool_names(terms)
-    found = model_for(terms, session, cwd=cwd, agent=agent)
+    _tool_names(overrides)
+    found = model_for(overrides, session, cwd=cwd, agent=agent)
     check_model_quickly(found)
     return found
 
 
 def model_for(
-    terms: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
+    overrides: Overrides, session: Session | None = None, *, cwd: str = "", agent: str | None = None
 ) -> ModelChoice:
     """Return the model for a session or a new one, without checking it."""
     if session is None:
-        return _plan_new_session(terms, agent=agent, cwd=cwd, quiet=True)[0]
+        return _plan_new_session(overrides, agent=agent, cwd=cwd, quiet=True)[0]
     state = branch_state(session.branch())
     if state.context is None:
-        return _plan_unconfigured_session(session, state, terms, quiet=True)[0]
-    provider, model = _parse_model(terms.model or _model_in_force(session, state))
-    return ModelChoice(provider, model, _adapt_to_model(state.context, state, provider, model).params, terms.resume)
+        return _plan_unconfigured_session(session, state, overrides, quiet=True)[0]
+    provider, model = _parse_model(overrides.model or _model_in_force(session, state))
+    return ModelChoice(provider, model, _adapt_to_model(state.context, state, provider, model).params, overrides.resume)
 
 
 # ── new sessions ─────────────────────────────────────────────────────────────────────────────────
@@ -116,25 +116,25 @@ ListTools: TypeAlias = Callable[[Sequence[Mapping[str, Any]], str], ListedTools]
 
 
 def begin_session(
-    store: Store, terms: Overrides, *, agent: str | None, sender: str, cwd: str, served: ListTools
+    store: Store, overrides: Overrides, *, agent: str | None, sender: str, cwd: str, list_tools: ListTools
 ) -> Session:
     """Create a session with all its settings, from configuration and command line, so that it can be woken anywhere."""
     check_store_files(store)
-    model, plan = _plan_new_session(terms, agent=agent, cwd=cwd)
+    model, plan = _plan_new_session(overrides, agent=agent, cwd=cwd)
     check_model_choice(model)
-    return _build_agent(terms, plan, cwd, served).begin(store, sender=sender, cwd=cwd)
+    return _build_agent(overrides, plan, cwd, list_tools).begin(store, sender=sender, cwd=cwd)
 
 
 def servers_to_ask(
-    terms: Overrides, session: Session | None, *, agent: str | None, cwd: str
+    overrides: Overrides, session: Session | None, *, agent: str | None, cwd: str
 ) -> Sequence[Mapping[str, Any]]:
     """Return the MCP servers to ask for tools now: all for a new session, else those that were absent before."""
     if session is None:
-        return _plan_new_session(terms, agent=agent, cwd=cwd, quiet=True)[1].servers
+        return _plan_new_session(overrides, agent=agent, cwd=cwd, quiet=True)[1].servers
     state = branch_state(session.branch())
     if state.context is not None:
         return _absent_servers(state.context)
-    return _plan_unconfigured_session(session, state, terms, quiet=True)[1].servers
+    return _plan_unconfigured_session(session, state, overrides, quiet=True)[1].servers
 
 
 ModelAndPlan: TypeAlias = tuple[ModelChoice, AgentPlan]
@@ -142,49 +142,49 @@ ModelAndPlan: TypeAlias = tuple[ModelChoice, AgentPlan]
 
 
 def _plan_new_session(
-    terms: Overrides, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False
+    overrides: Overrides, *, agent: str | None, cwd: str, model: str = "", quiet: bool = False
 ) -> ModelAndPlan:
     """Return the model and the configured settings of a new session. `model` is the model that its log names."""
-    provider, name = _parse_model(terms.model or model or _default_model(cwd, agent))
+    provider, name = _parse_model(overrides.model or model or _default_model(cwd, agent))
     config = config_for_model(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_agent(config, agent or config.agent)
     if config.agents and plan.name not in (*config.agents, DEFAULT_AGENT) and not quiet:
         note(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
-    return ModelChoice(provider, name, plan.params, terms.resume), plan
+    return ModelChoice(provider, name, plan.params, overrides.resume), plan
 
 
 def _plan_unconfigured_session(
-    session: Session, state: BranchState, terms: Overrides, *, quiet: bool = False
+    session: Session, state: BranchState, overrides: Overrides, *, quiet: bool = False
 ) -> ModelAndPlan:
     """Like `_plan`, for an existing session that was never run and has no settings yet."""
-    card = session.tree.card
+    card = session.tree.header
     model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
-    return _plan_new_session(terms, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
+    return _plan_new_session(overrides, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
 
 
-def _build_agent(terms: Overrides, plan: AgentPlan, cwd: str, served: ListTools) -> Agent:
-    shipped = _make_tools(_tool_names(terms, plan.tools), cwd, _subagent_profiles(terms, plan, cwd))
-    found = served(plan.servers, cwd)
+def _build_agent(overrides: Overrides, plan: AgentPlan, cwd: str, list_tools: ListTools) -> Agent:
+    shipped = _make_tools(_tool_names(overrides, plan.tools), cwd, _subagent_profiles(overrides, plan, cwd))
+    found = list_tools(plan.servers, cwd)
     return Agent(
         model=plan.model or "",
         name=plan.name,
-        system=plan.system if terms.system is None else terms.system,
+        system=plan.system if overrides.system is None else overrides.system,
         tools=(*shipped, *found.tools),
         absent=found.absent,
         params=plan.params,
-        policy=terms.policy(plan.policy),
+        policy=overrides.policy(plan.policy),
     )
 
 
-def _subagent_profiles(terms: Overrides, plan: AgentPlan, cwd: str) -> dict[str, SubagentProfile]:
+def _subagent_profiles(overrides: Overrides, plan: AgentPlan, cwd: str) -> dict[str, SubagentProfile]:
     """Return the other configured agents that this agent can start as sub-agents, with their initial settings."""
-    options = {"--model": plan.model} if terms.model is not None and plan.model is not None else {}
-    config = load_config(cwd, os.environ, options).sound()
-    return {name: _subagent_profile(plan_agent(config, name), terms) for name in config.agents if name != plan.name}
+    options = {"--model": plan.model} if overrides.model is not None and plan.model is not None else {}
+    config = load_config(cwd, os.environ, options).require_valid()
+    return {name: _subagent_profile(plan_agent(config, name), overrides) for name in config.agents if name != plan.name}
 
 
-def _subagent_profile(plan: AgentPlan, terms: Overrides) -> SubagentProfile:
-    policy = Overrides(yes=terms.yes).policy(plan.policy)
+def _subagent_profile(plan: AgentPlan, overrides: Overrides) -> SubagentProfile:
+    policy = Overrides(yes=overrides.yes).policy(plan.policy)
     return SubagentProfile(
         model=plan.model,
         system=redact(plan.system, policy.redact).text,
@@ -199,7 +199,7 @@ def _subagent_profile(plan: AgentPlan, terms: Overrides) -> SubagentProfile:
 
 def _default_model(cwd: str, agent: str | None) -> str:
     """Return the configured model. `UsageError` if there is none; there is no built-in default."""
-    config = load_config(cwd, os.environ).sound()
+    config = load_config(cwd, os.environ).require_valid()
     found = plan_agent(config, agent or config.agent).model
     if found is None:
         raise UsageError("no model is named", hint=_MODEL_HINT)
@@ -209,31 +209,31 @@ def _default_model(cwd: str, agent: str | None) -> str:
 # ── existing sessions ────────────────────────────────────────────────────────────────────────────
 
 
-def apply_settings(session: Session, terms: Overrides, served: ListTools) -> None:
+def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools) -> None:
     """Append changed settings to a session, after checking that its model can be used.
 
     `Conflict` if settings change while the session is being run.
     """
-    if terms == Overrides() and session.store.held(session.name) is not None:
+    if overrides == Overrides() and session.store.held(session.name) is not None:
         # No settings were given, and the process that runs the session uses those it began with.
         return
     check_files(session)
     state = branch_state(session.branch())
     if state.context is None:
-        begun, plan = _plan_unconfigured_session(session, state, terms)
+        begun, plan = _plan_unconfigured_session(session, state, overrides)
         check_model_choice(begun)
         _check_not_running(session)
-        _build_agent(terms, plan, session.tree.card.cwd, served).enter(session)
+        _build_agent(overrides, plan, session.tree.header.cwd, list_tools).enter(session)
         return
-    provider, model = _parse_model(terms.model or _model_in_force(session, state))
-    record = _adapt_to_model(_apply_overrides(session, state.context, terms), state, provider, model)
-    check_model_choice(ModelChoice(provider, model, record.params, terms.resume))
+    provider, model = _parse_model(overrides.model or _model_in_force(session, state))
+    record = _adapt_to_model(_apply_overrides(session, state.context, overrides), state, provider, model)
+    check_model_choice(ModelChoice(provider, model, record.params, overrides.resume))
     check_model_policy(provider, model, policy_in_force(record), record.params)
-    record = _add_reachable_servers(session, record, served)
+    record = _add_reachable_servers(session, record, list_tools)
     if (provider, model) != (state.provider, state.model):
         _check_not_running(session)
         session.append(ModelChange(model=model, provider=provider))
-    if canonical_json(record) != canonical_json(state.context.bare):
+    if canonical_json(record) != canonical_json(state.context.without_envelope):
         _check_not_running(session)
         session.append(record)
 
@@ -242,7 +242,7 @@ def _model_in_force(session: Session, state: BranchState) -> str:
     """Return the model in force according to the log, else the configured one."""
     if state.provider and state.model:
         return f"{state.provider}:{state.model}"
-    card = session.tree.card
+    card = session.tree.header
     return _default_model(card.cwd, card.agent or None)
 
 
@@ -258,7 +258,7 @@ def _adapt_to_model(record: ContextEntry, state: BranchState, provider: str, mod
     """Return the settings for a model: another model gets its own price, another provider its own endpoint."""
     if (provider, model) == (state.provider, state.model):
         return record
-    config = load_config("", os.environ).sound()
+    config = load_config("", os.environ).require_valid()
     price = config.prices.get(f"{provider}:{model}")
     exact = price.exact if price is not None else None
     record = with_policy(record, msgspec.structs.replace(policy_in_force(record), price=exact))
@@ -269,19 +269,19 @@ def _adapt_to_model(record: ContextEntry, state: BranchState, provider: str, mod
     return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
 
 
-def _apply_overrides(session: Session, before: ContextEntry, terms: Overrides) -> ContextEntry:
+def _apply_overrides(session: Session, before: ContextEntry, overrides: Overrides) -> ContextEntry:
     """Return the settings in force with the given changes, and with the current instruction files."""
-    record, policy = before.bare, terms.policy(policy_in_force(before))
+    record, policy = before.without_envelope, overrides.policy(policy_in_force(before))
     blobs = session.store.blobs
-    if terms.tools is not None:
+    if overrides.tools is not None:
         declared = declared_tools(blobs, record.tools)
-        shipped = _make_tools(_tool_names(terms), "", declared_profiles(declared))
+        shipped = _make_tools(_tool_names(overrides), "", declared_profiles(declared))
         tools = (*shipped, *mcp_tools(declared, ServerPool()).values())
         record = msgspec.structs.replace(record, tools=store_declarations(session.store, tools, redacts=policy.redacts))
-    if terms.system is not None or policy.instructions:
+    if overrides.system is not None or policy.instructions:
         own = Instructions(sources=record.sources).system_part(blob_text(blobs, record.system))
         system, sources = store_instructions(
-            blobs, session.tree.card.cwd, own if terms.system is None else terms.system, policy
+            blobs, session.tree.header.cwd, own if overrides.system is None else overrides.system, policy
         )
         record = msgspec.structs.replace(record, system=system, sources=sources)
     return with_policy(record, policy)
@@ -294,10 +294,10 @@ def _absent_servers(record: ContextEntry) -> list[Mapping[str, Any]]:
     return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
 
 
-def _add_reachable_servers(session: Session, record: ContextEntry, served: ListTools) -> ContextEntry:
+def _add_reachable_servers(session: Session, record: ContextEntry, list_tools: ListTools) -> ContextEntry:
     """Return the record with the tools of servers that are reachable now; unchanged if there are none."""
     absent = _absent_servers(record)
-    found = served(absent, session.tree.card.cwd) if absent else ListedTools()
+    found = list_tools(absent, session.tree.header.cwd) if absent else ListedTools()
     if len(found.absent) == len(absent):
         return record
     blobs, redacts = session.store.blobs, policy_in_force(record).redacts
@@ -323,11 +323,13 @@ def _parse_model(text: str) -> tuple[str, str]:
     return provider, os.path.abspath(os.path.expanduser(model)) if provider == "scripted" else model
 
 
-def _tool_names(terms: Overrides, configured: Sequence[str] | None = None) -> Sequence[str]:
+def _tool_names(overrides: Overrides, configured: Sequence[str] | None = None) -> Sequence[str]:
     """Return the given tool names, else the configured ones, else all. `UsageError` for an unknown name."""
-    if terms.tools is None:
+    if overrides.tools is None:
         return TOOL_NAMES if configured is None else configured
-    names = () if terms.tools == "none" else tuple(dict.fromkeys(name.strip() for name in terms.tools.split(",")))
+    names = (
+        () if overrides.tools == "none" else tuple(dict.fromkeys(name.strip() for name in overrides.tools.split(",")))
+    )
     for name in names:
         if name not in TOOL_NAMES:
             raise UsageError(f"no tool is called {name!r}", hint=f"there are {', '.join(TOOL_NAMES)}, or `none`")
@@ -347,4 +349,4 @@ def config_for_model(cwd: str, *, model: str, quiet: bool = False) -> Config:
     loaded = load_config(cwd, os.environ, {"--model": model})
     for notice in () if quiet else loaded.notices:
         note(notice.message)
-    return loaded.sound()
+    return loaded.require_valid()

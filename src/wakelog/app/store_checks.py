@@ -62,7 +62,7 @@ def check_store(place: StoreLocation) -> StoreReport:
     relinked, refused = relink(place, {row.name: row.title for row in rows if row.title}) if stats else ([], [])
     lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats])
     return StoreReport(
-        store=folder or place.shown,
+        store=folder or place.display_url,
         sessions=len(stats),
         bytes=sum(found.size for found in stats),
         index=place.index_path,
@@ -111,7 +111,7 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
 def _named_blobs(store: Store, name: str) -> dict[str, int]:
     needs = LogReferences()
     for line in store.load(name):
-        needs.take(line)
+        needs.add(line)
     return needs.blobs
 
 

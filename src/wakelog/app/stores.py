@@ -88,7 +88,7 @@ class StoreLocation:
         self._catalog: Catalog | None = None
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """Return the store's URL for display."""
         return url_for_display(self.url)
 
@@ -226,7 +226,7 @@ def _exposures(context: click.Context) -> Iterator[Exposure]:
         # Files opened on the way: logs of a list, blobs, parents of forks.
         folder = getattr(store, "folder", None)
         if isinstance(folder, Folder):
-            yield from folder.custody.exposed_so_far()
+            yield from folder.custody.noticed_exposures()
 
 
 def _custody(store: Store, session: str | None) -> tuple[Exposure, ...]:

@@ -24,9 +24,9 @@ EntryListener = Callable[[str, Entry], None]
 class SessionWatcher:
     """Reports the new entries of one run, each log in its order."""
 
-    def __init__(self, store: Store, name: str, after: int, hear: EntryListener) -> None:
+    def __init__(self, store: Store, name: str, after: int, on_entry: EntryListener) -> None:
         self._store = store
-        self._hear = hear
+        self._on_entry = on_entry
         self._seen: dict[str, int] = {name: after}
 
     def catch_up(self) -> None:
@@ -37,7 +37,7 @@ class SessionWatcher:
             read.update(left)
             fresh += [(session, entry) for session in left for entry in self._new(session)]
         for session, entry in sorted(fresh, key=lambda told: told[1].value.timestamp):
-            self._hear(session, entry)
+            self._on_entry(session, entry)
 
     async def watch(self) -> None:
         """Report entries as they are appended, until cancelled. Reads the logs every `_LOOK_S` seconds."""
@@ -69,35 +69,35 @@ class WatchedChannel:
     def __init__(self, channel: Channel, happenings: SessionWatcher) -> None:
         self.name = channel.name
         self._channel = channel
-        self._happenings = happenings
+        self._watcher = happenings
         self._reader_is_gone = False
 
     async def begin(self, reply_id: str, attempt: int) -> None:
         """See `ports.Channel`."""
         if self._reader_is_gone:
             raise OutputClosed
-        with self._noticing():
-            self._happenings.catch_up()
+        with self._detect_closed_output():
+            self._watcher.catch_up()
             await self._channel.begin(reply_id, attempt)
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
         """See `ports.Channel`."""
-        with self._noticing():
+        with self._detect_closed_output():
             await self._channel.delta(reply_id, offset, text)
 
     async def reset(self, reply_id: str) -> None:
         """See `ports.Channel`. The open line is finished before entries are reported."""
-        with self._noticing():
+        with self._detect_closed_output():
             await self._channel.reset(reply_id)
-            self._happenings.catch_up()
+            self._watcher.catch_up()
 
     async def end(self, reply_id: str) -> None:
         """See `ports.Channel`."""
-        with self._noticing():
+        with self._detect_closed_output():
             await self._channel.end(reply_id)
 
     @contextlib.contextmanager
-    def _noticing(self) -> Iterator[None]:
+    def _detect_closed_output(self) -> Iterator[None]:
         """Record that the reader is gone; raises `BrokenPipeError`, so that the delivery counts as failed."""
         try:
             yield
@@ -115,7 +115,7 @@ class Renderer(Protocol):
 
     channel: Channel
 
-    def hear(self, session: str, entry: Entry) -> None:
+    def on_entry(self, session: str, entry: Entry) -> None:
         """Handle a new entry."""
         ...
 

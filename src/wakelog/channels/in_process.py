@@ -39,7 +39,7 @@ class MemoryChannel:
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
         """Keep the new part of the text; `UsageError` for a gap or a contradiction."""
-        fresh = self._shown.fresh(reply_id, offset, text)
+        fresh = self._shown.new_part(reply_id, offset, text)
         self._texts.setdefault(reply_id, io.StringIO()).write(fresh)
         self._shown.add(reply_id, fresh)
 
@@ -111,7 +111,7 @@ class CallbackChannel:
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
         """Pass the new part of the text; it counts as shown once the function has returned."""
-        fresh = self._shown.fresh(reply_id, offset, text)
+        fresh = self._shown.new_part(reply_id, offset, text)
         if fresh:
             await self._call(DeltaText(reply_id, self._attempt(reply_id), self._shown.size(reply_id), fresh))
             self._shown.add(reply_id, fresh)

@@ -24,7 +24,7 @@ class ShownText:
         """Return how many characters of a reply were shown."""
         return self._sizes.get(reply_id, 0)
 
-    def fresh(self, reply_id: str, offset: int, text: str) -> str:
+    def new_part(self, reply_id: str, offset: int, text: str) -> str:
         """Return the part of `text` not shown yet. `UsageError` for a gap, a contradiction, or text after the end."""
         size = self.size(reply_id)
         if not 0 <= offset <= size:

@@ -38,7 +38,7 @@ class TerminalChannel:
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
         """Prints the new part of the text."""
-        fresh = self._shown.fresh(reply_id, offset, text)
+        fresh = self._shown.new_part(reply_id, offset, text)
         if not fresh:
             return
         if self._open != reply_id:

@@ -102,7 +102,7 @@ class CommandGroup(click.Group):
         """Run a command line and exit with its code."""
         sys.exit(run(list(sys.argv[1:] if args is None else args)))
 
-    def answer(self, args: list[str]) -> int:
+    def run_command_line(self, args: list[str]) -> int:
         """Run a command line and return its code; exceptions are not caught."""
         code = super().main(args, prog_name="wakelog", standalone_mode=False)
         sys.stdout.flush()
@@ -116,7 +116,7 @@ def run(args: list[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        return wakelog.answer([*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
+        return wakelog.run_command_line([*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
     except (BrokenPipeError, OutputClosed):
         _discard_stdout()
         return PIPE_CLOSED

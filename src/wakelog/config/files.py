@@ -50,7 +50,7 @@ def configured_store(environ: Mapping[str, str]) -> str | None:
     files = {source.path for source in loaded.sources if source.trusted} - {loaded.place_of("store").name}
     found = (mistake for mistake in loaded.mistakes if mistake.place.name in files)
     hiding = tuple(mistake for mistake in found if _may_hide_store(mistake, own))
-    return msgspec.structs.replace(loaded, mistakes=hiding).sound().store
+    return msgspec.structs.replace(loaded, mistakes=hiding).require_valid().store
 
 
 def trusted_owners(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def trusted_owners(environ: Mapping[str, str]) -> tuple[str, ...]:
     """
     reading = _read_layer(Source(user_file(environ), "user"), home_folder(environ)).reading
     hiding = [mistake for mistake in reading.mistakes if not mistake.path or _is_about(mistake, "trusted_owners")]
-    LoadedConfig(mistakes=tuple(hiding)).sound()
+    LoadedConfig(mistakes=tuple(hiding)).require_valid()
     said = [setting.value for setting in reading.settings if setting.path == ("trusted_owners",)]
     return tuple(said[0]) if said else ()
 

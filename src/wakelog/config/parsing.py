@@ -134,7 +134,7 @@ class _FileParser:
     def everything(self, document: Mapping[str, Any]) -> Iterator[Finding]:
         """Yield the settings and mistakes of a document."""
         yield from self.table(document, Config, ())
-        yield from self._said_twice(document)
+        yield from self._exclusive_pairs(document)
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +195,7 @@ class _FileParser:
         hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(keys))}"
         return Mistake(place, f"nothing is called {_shown_path(path)}", hint, path=path)
 
-    def _said_twice(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
+    def _exclusive_pairs(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
         """Yield a mistake per pair of keys in one table that exclude each other."""
         for key, value in document.items():
             rival = EXCLUSIVE_KEYS.get(key, "")
@@ -203,7 +203,7 @@ class _FileParser:
                 both = f"{_shown_path((*path, key))} and {rival} exclude each other"
                 yield Mistake(self.place(*path, max(key, rival)), both, "leave one of them out", path=path)
             if isinstance(value, dict) and len(path) < 2:
-                yield from self._said_twice(value, (*path, key))
+                yield from self._exclusive_pairs(value, (*path, key))
 
     # ── leaves ───────────────────────────────────────────────────────────────────────────────────
 
@@ -216,11 +216,11 @@ class _FileParser:
             return self._misfit(value, kind, path, wrong)
         strange = check_value(path, value)
         if strange is None:
-            return Setting(path, _with_absolute_paths(path, value, self._whole), self.place(*path))
+            return Setting(path, _with_absolute_paths(path, value, self._absolute), self.place(*path))
         within = (strange.at,) if strange.at is not None else ()
         return Mistake(self.place(*path, *within), strange.message, strange.hint, path=path)
 
-    def _whole(self, place: str) -> str:
+    def _absolute(self, place: str) -> str:
         """Return an absolute path, resolved from the folder of the file."""
         if place == "~" or place.startswith("~/"):
             place = self._home + place[1:]

@@ -239,7 +239,7 @@ class LoadedConfig(msgspec.Struct, frozen=True):
         """Return the place of a value; `DEFAULT` if it is not configured."""
         return self.places.get(path, DEFAULT)
 
-    def sound(self) -> Config:
+    def require_valid(self) -> Config:
         """Return the configuration; raise `UsageError` if there is a mistake, so that no agent runs on a part of it."""
         if not self.mistakes:
             return self.config

@@ -28,7 +28,7 @@ class EarlierSettings:
         self._said = settings_by_agent(settings)
         self.redact: RedactMode = redact_mode(build_config(settings).redact)
         self._agents: dict[str, tuple[AgentConfig, Policy]] = {}
-        self.agents_are_chosen = any(
+        self.has_trusted_agents = any(
             path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
         )
         """Whether a trusted source has configured any agent."""
@@ -56,7 +56,7 @@ def is_allowed(
             return not value.startswith("scripted:")
         case ("agent",):
             # Another agent than the user's may have more permissions, whichever file describes it.
-            return not before.agents_are_chosen
+            return not before.has_trusted_agents
         case ("agents", name, *rest):
             if rest == ["system_file"]:
                 return value.startswith("/") and is_inside(real(value), root)

@@ -40,52 +40,52 @@ class ReplyDraft:
 
     def __init__(self, prior: str = "") -> None:
         self._parts: list[AnyPart] = []
-        self._words: list[str] = [prior] if prior else []
-        self._thoughts: list[str] = []
+        self._text_pieces: list[str] = [prior] if prior else []
+        self._thinking_pieces: list[str] = []
         self._ids: dict[str, int] = {}
         self.chars = len(prior)
 
-    def take(self, delta: ContentDelta) -> None:
+    def add(self, delta: ContentDelta) -> None:
         """Add the next delta."""
         match delta:
-            case TextDelta("", bound) if bound is None or self._thoughts:
+            case TextDelta("", bound) if bound is None or self._thinking_pieces:
                 # Empty text ends nothing: an open thinking block continues after it.
                 pass
             case ThinkingDelta("", None, None):
                 pass
             case TextDelta(text, bound):
-                self._end_thought()
-                self._words.append(text)
+                self._end_thinking()
+                self._text_pieces.append(text)
                 self.chars += len(text)
                 if bound is not None:
-                    self._end_words(bound)
+                    self._end_text(bound)
             case ThinkingDelta(thinking, signature, bound):
-                self._end_words()
-                self._thoughts.append(thinking)
+                self._end_text()
+                self._thinking_pieces.append(thinking)
                 if signature is not None or bound is not None:
-                    self._end_thought(signature, bound)
+                    self._end_thinking(signature, bound)
             case ToolCallDelta(wanted, name, given, bound):
-                self._end_words()
-                self._end_thought()
-                self._parts.append(ToolCall(id=self._free_id(wanted), name=name, input=given, bound=bound))
+                self._end_text()
+                self._end_thinking()
+                self._parts.append(ToolCall(id=self._unique_id(wanted), name=name, input=given, bound=bound))
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
         """The parts assembled so far. Reading them does not end the current part."""
         parts = list(self._parts)
-        _add_text(parts, "".join(self._words))
-        _add_thinking(parts, "".join(self._thoughts))
+        _add_text(parts, "".join(self._text_pieces))
+        _add_thinking(parts, "".join(self._thinking_pieces))
         return tuple(parts)
 
-    def _end_words(self, bound: JsonObject | None = None) -> None:
-        _add_text(self._parts, "".join(self._words), bound)
-        self._words = []
+    def _end_text(self, bound: JsonObject | None = None) -> None:
+        _add_text(self._parts, "".join(self._text_pieces), bound)
+        self._text_pieces = []
 
-    def _end_thought(self, signature: str | None = None, bound: JsonObject | None = None) -> None:
-        _add_thinking(self._parts, "".join(self._thoughts), signature, bound)
-        self._thoughts = []
+    def _end_thinking(self, signature: str | None = None, bound: JsonObject | None = None) -> None:
+        _add_thinking(self._parts, "".join(self._thinking_pieces), signature, bound)
+        self._thinking_pieces = []
 
-    def _free_id(self, wanted: str) -> str:
+    def _unique_id(self, wanted: str) -> str:
         """Return the id, or `id.N` with the smallest N from 2 on that is unique in this reply. Empty: "call"."""
         wanted = wanted or "call"
         free, number = wanted, self._ids.get(wanted, 1)
@@ -117,7 +117,7 @@ def assemble_parts(deltas: Iterable[ContentDelta], prior: str = "") -> tuple[Any
     """Return the parts that the deltas form, after the text `prior`."""
     draft = ReplyDraft(prior)
     for delta in deltas:
-        draft.take(delta)
+        draft.add(delta)
     return draft.content
 
 
@@ -128,7 +128,7 @@ def parts_from_journal(pieces: Iterable[bytes], prior: str = "") -> tuple[AnyPar
     """
     journal = _JournalDraft(prior)
     for piece in pieces:
-        journal.take(piece)
+        journal.add(piece)
     return journal.content
 
 
@@ -152,12 +152,12 @@ def fit_entry_content(content: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
     for part in content:
         if isinstance(part, Text):
             words.add(part.text)
-    return _text_only(words.text, others_left_out=not all(isinstance(part, Text) for part in content))
+    return _text_only(words.text, other_parts_omitted=not all(isinstance(part, Text) for part in content))
 
 
-def _text_only(text: str, *, others_left_out: bool) -> tuple[AnyPart, ...]:
+def _text_only(text: str, *, other_parts_omitted: bool) -> tuple[AnyPart, ...]:
     # The mark does not depend on what was left out, so a replay that starts from this part makes the same mark.
-    left_out = (Thinking(thinking=PARTS_LEFT_OUT),) if others_left_out else ()
+    left_out = (Thinking(thinking=PARTS_LEFT_OUT),) if other_parts_omitted else ()
     return (*((Text(text=text),) if text else ()), *left_out)
 
 
@@ -167,46 +167,46 @@ class _JournalDraft:
     def __init__(self, prior: str) -> None:
         self._draft = ReplyDraft(prior)
         self._size = len(prior)
-        self._words: ClippedText | None = None
-        self._others_left_out = False
+        self._text: ClippedText | None = None
+        self._other_parts_omitted = False
 
-    def take(self, piece: bytes) -> None:
+    def add(self, piece: bytes) -> None:
         """Add the next line."""
         if exceeds_json_limits(piece):
             # Not decoded: decoding would use the memory that the limit protects.
-            self._keep_words_alone()
-            self._others_left_out = True
+            self._keep_text_only()
+            self._other_parts_omitted = True
             return
         delta = decode_delta(piece)
         if delta is None:
             return
         self._size += len(piece)
-        if self._words is None and self._size <= _DRAFT_MAX_BYTES:
-            self._draft.take(delta)
+        if self._text is None and self._size <= _DRAFT_MAX_BYTES:
+            self._draft.add(delta)
         elif isinstance(delta, TextDelta):
-            self._keep_words_alone().add(delta.text)
+            self._keep_text_only().add(delta.text)
         else:
-            self._keep_words_alone()
-            self._others_left_out = True
+            self._keep_text_only()
+            self._other_parts_omitted = True
 
-    def _keep_words_alone(self) -> ClippedText:
+    def _keep_text_only(self) -> ClippedText:
         """Keep only text from here on; return the text kept so far."""
-        if self._words is None:
-            self._words = ClippedText()
+        if self._text is None:
+            self._text = ClippedText()
             for part in self._draft.content:
                 if isinstance(part, Text):
-                    self._words.add(part.text)
+                    self._text.add(part.text)
                 else:
-                    self._others_left_out = True
+                    self._other_parts_omitted = True
             self._draft = ReplyDraft()
-        return self._words
+        return self._text
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
         """The content of the entry."""
-        if self._words is None:
+        if self._text is None:
             return fit_entry_content(self._draft.content)
-        return _text_only(self._words.text, others_left_out=self._others_left_out)
+        return _text_only(self._text.text, other_parts_omitted=self._other_parts_omitted)
 
 
 def to_deltas(parts: Iterable[AnyPart]) -> list[ContentDelta]:
@@ -257,7 +257,7 @@ def partial_from_output(started: ToolStarted, pieces: Iterable[bytes]) -> Partia
 
 def journal_subject(tree: Tree, journal: str) -> Entry | None:
     """Return the entry a journal belongs to: the last `call` for its reply, or its `tool_started` entry."""
-    for entry in reversed(tree.own()):
+    for entry in reversed(tree.own_entries()):
         match entry.value:
             case ModelCall(reply_id=named) if named == journal:
                 return entry
@@ -282,7 +282,7 @@ def _with_envelope(tree: Tree, journal: str, partial: Partial) -> Partial:
 
 def _is_in_log(tree: Tree, subject: Entry) -> bool:
     """Whether the log has the content of the journal: a later `partial` entry, or the result of the tool."""
-    since = [entry.value for entry in tree.own() if entry.seq > subject.seq]
+    since = [entry.value for entry in tree.own_entries() if entry.seq > subject.seq]
     match subject.value:
         case ModelCall(reply_id=reply_id):
             return any(isinstance(it, Partial) and (it.reply_id, it.tool_call_id) == (reply_id, None) for it in since)
@@ -295,7 +295,7 @@ def _is_in_log(tree: Tree, subject: Entry) -> bool:
 
 def _resumed_text(tree: Tree, reply_id: str) -> str:
     """Return the earlier text of a reply that was being resumed; its journal holds only the continuation."""
-    annotations = [entry.value for entry in tree.own() if isinstance(entry.value, Partial | Resumed)]
+    annotations = [entry.value for entry in tree.own_entries() if isinstance(entry.value, Partial | Resumed)]
     about = [annotation for annotation in annotations if annotation.reply_id == reply_id]
     resumes = bool(about) and isinstance(about[-1], Resumed) and about[-1].strategy == "resume"
     partials = [

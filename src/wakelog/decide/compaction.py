@@ -48,7 +48,7 @@ def can_keep_from(branch: Branch, first_kept: str) -> bool:
 
 def replaced_part(context: Context, first_kept: str | None) -> Context:
     """Return the part of a context that a summary replaces; all of it if `first_kept` is None."""
-    return context if first_kept is None else context.until(context.entry_ids.index(first_kept))
+    return context if first_kept is None else context.first_messages(context.entry_ids.index(first_kept))
 
 
 def is_shorter(context: Context, first_kept: str | None, summary: str) -> bool:

@@ -25,7 +25,7 @@ _OUTCOME_TEXTS = {
 
 def decide_damage(snapshot: Snapshot) -> Decision | None:
     """Decide what to do about holes in the log before the next model call; None if there is nothing to report."""
-    if snapshot.rules < 2 or not _precedes_model_call(snapshot):
+    if snapshot.rules_version < 2 or not _precedes_model_call(snapshot):
         return None
     found = losses(snapshot.tree, snapshot.branch)
     if found is None:
@@ -42,8 +42,8 @@ def decide_damage(snapshot: Snapshot) -> Decision | None:
 def _precedes_model_call(snapshot: Snapshot) -> bool:
     """Whether a model call comes next, for a reply or for a summary that would cover the damage."""
     unanswered = snapshot.state.ends_in in ("prompt", "result", "faulted")
-    wants_summary = any(queued.mode == "compact" for queued in snapshot.open.queue)
-    return bool(snapshot.open.cut) or unanswered or wants_summary
+    wants_summary = any(queued.mode == "compact" for queued in snapshot.pending.queue)
+    return bool(snapshot.pending.interrupted) or unanswered or wants_summary
 
 
 def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
@@ -68,8 +68,8 @@ def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
         said.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
     else:
         said.append(words.DAMAGE_NO_TRACE)
-    if found.sent:
-        said.append(words.DAMAGE_SENT.format(count=len(found.sent)))
+    if found.delivered:
+        said.append(words.DAMAGE_SENT.format(count=len(found.delivered)))
     if answer is not None and answer.result is not None:
         said.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
     elif answer is not None and answer.decision in _OUTCOME_TEXTS:
@@ -82,5 +82,7 @@ def _tool_text(tool: LostTool) -> str:
     if tool.intent:
         name = f"{name}; before it started it noted {canonical_json(tool.intent).decode()}"
     if tool.result is not None:
-        return f"{name}; it ended with the status {tool.result.settled}, and its result was:\n{tool.result.text}"
+        return (
+            f"{name}; it ended with the status {tool.result.effective_status}, and its result was:\n{tool.result.text}"
+        )
     return f"{name}; it had started and its outcome is unknown. It was not run again."

@@ -37,27 +37,27 @@ class Deliver(msgspec.Struct, frozen=True, tag=True):
 class SettleToolCall(msgspec.Struct, frozen=True, tag=True):
     """Give an open tool call its result without running it."""
 
-    call: OpenToolCall
+    open_call: OpenToolCall
     result: ToolResult
 
 
 class AskPerson(msgspec.Struct, frozen=True, tag=True):
     """Ask a person about an open tool call."""
 
-    call: OpenToolCall
+    open_call: OpenToolCall
     reason: Literal["approve", "unknown"]
 
 
 class RunTools(msgspec.Struct, frozen=True, tag=True):
     """Run the tools of these open tool calls concurrently; for a call with a child session, continue the child."""
 
-    calls: tuple[OpenToolCall, ...]
+    open_calls: tuple[OpenToolCall, ...]
 
 
 class CheckReceipt(msgspec.Struct, frozen=True, tag=True):
     """Ask a tool with receipts whether a started tool call has taken effect."""
 
-    call: OpenToolCall
+    open_call: OpenToolCall
 
 
 class CancelTurn(msgspec.Struct, frozen=True, tag=True):
@@ -83,7 +83,7 @@ class RecoverReply(msgspec.Struct, frozen=True, tag=True):
 
     reply_id: str
     strategy: Literal["replace", "resume"]
-    window: str = "full"
+    context_strategy: str = "full"
 
 
 class Compact(msgspec.Struct, frozen=True, tag=True):
@@ -141,15 +141,15 @@ class Snapshot(msgspec.Struct, frozen=True):
     tree: Tree
     branch: Branch
     state: BranchState
-    open: Pending
+    pending: Pending
     policy: Policy
     now_ms: int
-    attached: frozenset[str]
-    rules: int = RULES_VERSION
+    channels: frozenset[str]
+    rules_version: int = RULES_VERSION
 
 
 def take_snapshot(
-    tree: Tree, now_ms: int, attached: frozenset[str], rules: int = RULES_VERSION, *, new_worker: bool = False
+    tree: Tree, now_ms: int, channels: frozenset[str], rules_version: int = RULES_VERSION, *, new_worker: bool = False
 ) -> Snapshot:
     """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
     branch = tree.branch()
@@ -158,15 +158,19 @@ def take_snapshot(
         state.send_failed = ()
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
-        open_work, queue=queue_at_head(tree, open_work.queue, rules), cut=_not_followed(tree, branch, open_work.cut)
+        open_work,
+        queue=queue_at_head(tree, open_work.queue, rules_version),
+        cut=_not_followed(tree, branch, open_work.interrupted),
     )
-    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context, rules), now_ms, attached, rules)
+    return Snapshot(
+        tree, branch, state, waiting, policy_in_force(state.context, rules_version), now_ms, channels, rules_version
+    )
 
 
-def _not_followed(tree: Tree, branch: Branch, cut: str | None) -> str | None:
+def _not_followed(tree: Tree, branch: Branch, call_id: str | None) -> str | None:
     """Return the interrupted model call, or None if a later node follows the tip: its outcome is on another branch."""
-    call = tree.entry(cut) if cut is not None else None
+    call = tree.entry(call_id) if call_id is not None else None
     if call is None or branch.tip is None:
         return None
     followed = any(tree.nodes[child].seq > call.seq for child in tree.children(branch.tip.id))
-    return None if followed else cut
+    return None if followed else call_id

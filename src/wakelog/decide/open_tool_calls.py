@@ -46,17 +46,17 @@ class ToolCallRule(msgspec.Struct, frozen=True):
     name: str
     when: str
     then: str
-    judge: Callable[[Snapshot, OpenToolCall], CallDecision]
+    decide: Callable[[Snapshot, OpenToolCall], CallDecision]
 
 
 def decide_open_tool_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
     """Return the row and decision for the open tool calls: wait only if none can proceed. None if none is open."""
     runs: list[tuple[str, OpenToolCall]] = []
     waits: list[str] = []
-    for call in snapshot.open.open_calls:
+    for call in snapshot.pending.open_tool_calls:
         row, judgement = _decide_call(snapshot, call)
         if judgement == "waits":
-            waits.append(call.waits or "")
+            waits.append(call.question_id or "")
         elif isinstance(judgement, RunTools):
             runs.append((row, call))
         elif judgement is not None:
@@ -66,128 +66,140 @@ def decide_open_tool_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
     return ("call waits", Await(attention=tuple(waits))) if waits else None
 
 
-def _decide_call(snapshot: Snapshot, call: OpenToolCall) -> tuple[str, CallDecision]:
+def _decide_call(snapshot: Snapshot, open_call: OpenToolCall) -> tuple[str, CallDecision]:
     for row in TOOL_CALL_RULES:
-        judgement = row.judge(snapshot, call)
+        judgement = row.decide(snapshot, open_call)
         if judgement is not None:
             return row.name, judgement
     raise AssertionError("the last row fits every open call")
 
 
-def _not_own(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    after = _nodes_after(snapshot.branch, call.reply_id)
+def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    after = _nodes_after(snapshot.branch, open_call.reply_id)
     if any(isinstance(node.value, Cancelled) for node in after):
         why = words.SKIPPED_CANCELLED
-    elif not call.ours:
+    elif not open_call.is_own:
         why = words.SKIPPED_FOREIGN
     elif any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after):
         why = words.SKIPPED_NEW_MESSAGE
     else:
         return None
-    if call.started or call.child or (call.doubtful and snapshot.rules < 2):
-        return _settle(call, "interrupted", words.INTERRUPTED)
-    if snapshot.rules >= 2 and not _is_proven_unstarted(snapshot, call):
-        return _settle(call, "unknown", words.UNKNOWN_RECORDED if call.recorded else words.UNKNOWN)
-    return _settle(call, "skipped", why)
+    if open_call.starts or open_call.child_session or (open_call.start_may_be_lost and snapshot.rules_version < 2):
+        return _settle(open_call, "interrupted", words.INTERRUPTED)
+    if snapshot.rules_version >= 2 and not _is_proven_unstarted(snapshot, open_call):
+        return _settle(open_call, "unknown", words.UNKNOWN_RECORDED if open_call.made_elsewhere else words.UNKNOWN)
+    return _settle(open_call, "skipped", why)
 
 
-def _is_proven_unstarted(snapshot: Snapshot, call: OpenToolCall) -> bool:
+def _is_proven_unstarted(snapshot: Snapshot, open_call: OpenToolCall) -> bool:
     """Whether the log would show a start of the tool: a model call in it made the reply, and no entry after is lost."""
-    if call.recorded or call.doubtful:
+    if open_call.made_elsewhere or open_call.start_may_be_lost:
         return False
-    if snapshot.tree.is_inherited(call.reply_id):
+    if snapshot.tree.is_inherited(open_call.reply_id):
         return not any(hole.session for hole in snapshot.branch.holes)
-    return not _start_may_be_lost(snapshot, snapshot.tree.nodes[call.reply_id])
+    return not _start_may_be_lost(snapshot, snapshot.tree.nodes[open_call.reply_id])
 
 
-def _result_elsewhere(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
+def _result_elsewhere(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     for node in snapshot.tree.own_nodes():
         match node.value:
-            case Message(message=ToolResult(reply_id=call.reply_id, tool_call_id=call.call.id) as result):
-                return SettleToolCall(call, msgspec.structs.replace(result, status=result.settled, copied_from=node.id))
+            case Message(
+                message=ToolResult(reply_id=open_call.reply_id, tool_call_id=open_call.tool_call.id) as result
+            ):
+                return SettleToolCall(
+                    open_call, msgspec.structs.replace(result, status=result.effective_status, copied_from=node.id)
+                )
     return None
 
 
-def _redacted(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    is_lost = snapshot.policy.redacts and not call.begun and has_redaction_mark(call.call.input)
-    return _settle(call, "denied", words.REDACTED) if is_lost else None
+def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    is_lost = (
+        snapshot.policy.redacts and not open_call.may_have_started and has_redaction_mark(open_call.tool_call.input)
+    )
+    return _settle(open_call, "denied", words.REDACTED) if is_lost else None
 
 
-def _decided(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    entry = next((annotation for annotation in snapshot.branch.annotations if annotation.id == call.decided), None)
+def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    entry = next(
+        (annotation for annotation in snapshot.branch.annotations if annotation.id == open_call.decision_id), None
+    )
     annotation = entry.value if entry is not None else None
     if entry is None or not isinstance(annotation, AttentionResolved):
         return None
     if annotation.result is not None:
-        return SettleToolCall(call, tool_result(call, "ok", annotation.result))
+        return SettleToolCall(open_call, tool_result(open_call, "ok", annotation.result))
     match annotation.decision:
         case "approve" | "run again":
-            return decide_unknown(call, snapshot.policy) if _start_may_be_lost(snapshot, entry) else RunTools((call,))
+            return (
+                decide_unknown(open_call, snapshot.policy)
+                if _start_may_be_lost(snapshot, entry)
+                else RunTools((open_call,))
+            )
         case "ran":
-            return _settle(call, "ok", words.RAN)
+            return _settle(open_call, "ok", words.RAN)
         case "did not run":
-            return _settle(call, "skipped", words.DID_NOT_RUN)
-    return _settle(call, "denied", words.DENIED_BY_PERSON)
+            return _settle(open_call, "skipped", words.DID_NOT_RUN)
+    return _settle(open_call, "denied", words.DENIED_BY_PERSON)
 
 
-def _waiting(_: Snapshot, call: OpenToolCall) -> CallDecision:
-    return "waits" if call.waits is not None else None
+def _waiting(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    return "waits" if open_call.question_id is not None else None
 
 
-def _child(_: Snapshot, call: OpenToolCall) -> CallDecision:
-    return RunTools((call,)) if call.child is not None else None
+def _child(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    return RunTools((open_call,)) if open_call.child_session is not None else None
 
 
-def _unknown(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    reply = snapshot.tree.nodes[call.reply_id]
-    if call.started:
-        is_unknown = call.doubtful or call.replay == "never"
+def _unknown(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    reply = snapshot.tree.nodes[open_call.reply_id]
+    if open_call.starts:
+        is_unknown = open_call.start_may_be_lost or open_call.replay == "never"
     else:
-        is_unknown = call.doubtful or _start_may_be_lost(snapshot, reply)
-    return decide_unknown(call, snapshot.policy) if is_unknown else None
+        is_unknown = open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)
+    return decide_unknown(open_call, snapshot.policy) if is_unknown else None
 
 
 def _start_may_be_lost(snapshot: Snapshot, since: Entry) -> bool:
     """Whether a `tool_started` entry after `since` may be lost: the log from there on is damaged or its seals break."""
-    return since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own(), since.id)
+    return since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)
 
 
-def decide_unknown(call: OpenToolCall, policy: Policy) -> AskPerson | SettleToolCall:
+def decide_unknown(open_call: OpenToolCall, policy: Policy) -> AskPerson | SettleToolCall:
     """Decide a tool call whose outcome is unknown and that may not run twice: ask a person, or settle as unknown."""
-    return AskPerson(call, "unknown") if policy.unknown == "ask" else _settle(call, "unknown", words.UNKNOWN)
+    return AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", words.UNKNOWN)
 
 
-def _receipt(_: Snapshot, call: OpenToolCall) -> CallDecision:
-    return CheckReceipt(call) if call.started and call.replay == "receipt" else None
+def _receipt(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    return CheckReceipt(open_call) if open_call.starts and open_call.replay == "receipt" else None
 
 
-def _safe(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    if not call.started:
+def _safe(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    if not open_call.starts:
         return None
-    if call.started >= snapshot.policy.attempts_max:
-        return _settle(call, "error", words.TOO_MANY_ATTEMPTS.format(attempts=call.started))
-    return RunTools((call,))
+    if open_call.starts >= snapshot.policy.attempts_max:
+        return _settle(open_call, "error", words.TOO_MANY_ATTEMPTS.format(attempts=open_call.starts))
+    return RunTools((open_call,))
 
 
-def _not_started(snapshot: Snapshot, call: OpenToolCall) -> CallDecision:
-    agreed = snapshot.policy.approval_of(call.call.name)
+def _not_started(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    agreed = snapshot.policy.approval_of(open_call.tool_call.name)
     if agreed == "deny":
-        return _settle(call, "denied", words.DENIED)
-    return AskPerson(call, "approve") if agreed == "ask" or call.rerun else RunTools((call,))
+        return _settle(open_call, "denied", words.DENIED)
+    return AskPerson(open_call, "approve") if agreed == "ask" or open_call.rerun else RunTools((open_call,))
 
 
-def _settle(call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
-    said = text + words.OUTPUT_SO_FAR.format(shown=call.shown) if call.shown else text
-    result, whole = tool_result(call, status, (Text(text=said),)), call.shown_blob
-    return SettleToolCall(call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
+def _settle(open_call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
+    said = text + words.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
+    result, whole = tool_result(open_call, status, (Text(text=said),)), open_call.output_blob
+    return SettleToolCall(open_call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
 
 
-def tool_result(call: OpenToolCall, status: ToolStatus, content: Content) -> ToolResult:
+def tool_result(open_call: OpenToolCall, status: ToolStatus, content: Content) -> ToolResult:
     """Build the result of an open tool call."""
     return ToolResult(
-        tool_call_id=call.call.id,
-        tool_name=call.call.name,
-        reply_id=call.reply_id,
+        tool_call_id=open_call.tool_call.id,
+        tool_name=open_call.tool_call.name,
+        reply_id=open_call.reply_id,
         status=status,
         is_error=status != "ok",
         content=content,

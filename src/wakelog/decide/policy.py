@@ -40,7 +40,7 @@ class Price(Value, frozen=True, kw_only=True):
     cache_read: int = 0
     cache_write: int = 0
 
-    def of(self, usage: Usage) -> Usage:
+    def add_cost(self, usage: Usage) -> Usage:
         """Return the usage with its cost, rounded to the nearest millionth of a dollar; a known cost is kept."""
         if usage.cost_micros is not None:
             return usage
@@ -110,16 +110,16 @@ def redact_mode(value: Any) -> Any:
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def policy_in_force(record: ContextEntry | None, rules: int = RULES_VERSION) -> Policy:
+def policy_in_force(context: ContextEntry | None, rules_version: int = RULES_VERSION) -> Policy:
     """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
-    said = record.policy if record is not None else {}
+    said = context.policy if context is not None else {}
     # Workers under rules 1 redacted key shapes only, so "keys" is the default there.
-    redact = redact_mode(said.get("redact", "assignments" if rules >= 2 else "keys"))
-    if record is None:
+    redact = redact_mode(said.get("redact", "assignments" if rules_version >= 2 else "keys"))
+    if context is None:
         return Policy(redact=redact)
     try:
         # Older policies lack `instructions`; recorded sources show that instruction files were read.
-        return msgspec.convert({"instructions": bool(record.sources), **said, "redact": redact}, Policy)
+        return msgspec.convert({"instructions": bool(context.sources), **said, "redact": redact}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 

@@ -145,8 +145,8 @@ def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
 
 def next_delivery(snapshot: Snapshot) -> Deliver | None:
     """Return the first send that is not waiting for a retry, by the time of the last entry."""
-    if snapshot.rules < 2:
-        debts = (debt for debt in snapshot.open.owed if debt.channel in snapshot.attached)
+    if snapshot.rules_version < 2:
+        debts = (debt for debt in snapshot.pending.undelivered if debt.channel in snapshot.channels)
         return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
     now_ms = _last_entry_ms(snapshot)
     for debt, failed in _next_of_each_channel(snapshot):
@@ -158,7 +158,9 @@ def next_delivery(snapshot: Snapshot) -> Deliver | None:
 def next_retry(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Await | None:
     """Return the next retry by the clock: send it, or wait for its time. None if none is due by `before_ms`."""
     waiting = (
-        [] if snapshot.rules < 2 else [(_due_ms(failed), debt, failed) for debt, failed in _waiting_retries(snapshot)]
+        []
+        if snapshot.rules_version < 2
+        else [(_due_ms(failed), debt, failed) for debt, failed in _waiting_retries(snapshot)]
     )
     if not waiting:
         return None
@@ -177,7 +179,9 @@ def failed_attempts(state: BranchState, reply_id: str, channel: str) -> int:
 def has_waiting_retry(state: BranchState, channel: str) -> bool:
     """Whether an earlier reply waits for a retry on a channel; a new reply is then not streamed to it."""
     failures = _failures(state)
-    return any(_may_try(debt, failures) and _key(debt) in failures for debt in state.owed if debt.channel == channel)
+    return any(
+        _may_try(debt, failures) and _key(debt) in failures for debt in state.undelivered if debt.channel == channel
+    )
 
 
 def _waiting_retries(snapshot: Snapshot) -> Iterator[tuple[UndeliveredReply, SendFailed]]:
@@ -188,18 +192,18 @@ def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[UndeliveredReply, Se
     """Return, for each attached channel, the reply to send next and its last failed attempt, if any."""
     failures = _failures(snapshot.state)
     first: dict[str, UndeliveredReply] = {}
-    for debt in snapshot.open.owed:
-        if debt.channel in snapshot.attached and _may_try(debt, failures):
+    for debt in snapshot.pending.undelivered:
+        if debt.channel in snapshot.channels and _may_try(debt, failures):
             first.setdefault(debt.channel, debt)
     return [(debt, failures.get(_key(debt))) for debt in first.values()]
 
 
-def _may_try(debt: UndeliveredReply, failures: dict[tuple[str, str], SendFailed]) -> bool:
+def _may_try(reply: UndeliveredReply, failures: dict[tuple[str, str], SendFailed]) -> bool:
     """Whether this worker may still try this send."""
-    failed = failures.get(_key(debt))
+    failed = failures.get(_key(reply))
     if failed is None:
         return True
-    is_given_up = any(each.channel == debt.channel and each.attempt >= SENDS_MAX for each in failures.values())
+    is_given_up = any(each.channel == reply.channel and each.attempt >= SENDS_MAX for each in failures.values())
     return not is_given_up
 
 
@@ -207,8 +211,8 @@ def _failures(state: BranchState) -> dict[tuple[str, str], SendFailed]:
     return {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
 
-def _key(debt: UndeliveredReply) -> tuple[str, str]:
-    return debt.reply_id, debt.channel
+def _key(reply: UndeliveredReply) -> tuple[str, str]:
+    return reply.reply_id, reply.channel
 
 
 def _due_ms(failed: SendFailed) -> int:

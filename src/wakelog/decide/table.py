@@ -50,13 +50,13 @@ class Rule(msgspec.Struct, frozen=True):
     name: str
     when: str
     then: str
-    judge: Callable[[Snapshot], Decision | None]
+    decide: Callable[[Snapshot], Decision | None]
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """A decision, the name of the row that made it, and the snapshot it was made from."""
 
-    row: str
+    rule: str
     decision: Decision
     snapshot: Snapshot
 
@@ -64,8 +64,8 @@ class Verdict(msgspec.Struct, frozen=True):
 def decide(
     tree: Tree,
     now_ms: int,
-    attached: frozenset[str] = frozenset(),
-    rules: int = RULES_VERSION,
+    channels: frozenset[str] = frozenset(),
+    rules_version: int = RULES_VERSION,
     *,
     new_worker: bool = False,
 ) -> Verdict:
@@ -74,7 +74,7 @@ def decide(
     `attached` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
     which earlier send failures do not count.
     """
-    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, attached, rules, new_worker=new_worker)))
+    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, rules_version, new_worker=new_worker)))
 
 
 def or_retry_delivery(verdict: Verdict) -> Verdict:
@@ -92,11 +92,11 @@ def or_retry_delivery(verdict: Verdict) -> Verdict:
 
 def _first_match(snapshot: Snapshot) -> Verdict:
     for row in DECISION_RULES:
-        if row.judge is _open_tool_calls:
+        if row.decide is _open_tool_calls:
             judged = decide_open_tool_calls(snapshot)
             if judged is not None:
                 return Verdict(*judged, snapshot)
-        elif (decision := row.judge(snapshot)) is not None:
+        elif (decision := row.decide(snapshot)) is not None:
             return Verdict(row.name, decision, snapshot)
     raise AssertionError("the last row fits everything")
 
@@ -117,9 +117,11 @@ def _retry(_: Snapshot) -> Decision | None:
 
 def _cancel_requested(snapshot: Snapshot) -> Decision | None:
     under_way = (
-        snapshot.open.open_calls or snapshot.open.cut or snapshot.state.ends_in in ("prompt", "result", "faulted")
+        snapshot.pending.open_tool_calls
+        or snapshot.pending.interrupted
+        or snapshot.state.ends_in in ("prompt", "result", "faulted")
     )
-    asked = [queued for queued in snapshot.open.queue if queued.mode == "cancel"]
+    asked = [queued for queued in snapshot.pending.queue if queued.mode == "cancel"]
     return CancelTurn(asked[0]) if asked and under_way else None
 
 
@@ -131,7 +133,12 @@ def _cancelled(snapshot: Snapshot) -> Decision | None:
 
 def _interrupted_reply(snapshot: Snapshot) -> Decision | None:
     call = next(
-        (annotation.value for annotation in snapshot.branch.annotations if annotation.id == snapshot.open.cut), None
+        (
+            annotation.value
+            for annotation in snapshot.branch.annotations
+            if annotation.id == snapshot.pending.interrupted
+        ),
+        None,
     )
     if not isinstance(call, ModelCall):
         return None
@@ -157,10 +164,10 @@ def _faulted(snapshot: Snapshot) -> Decision | None:
 
 
 def _compaction_requested(snapshot: Snapshot) -> Decision | None:
-    if snapshot.open.cut or snapshot.state.ends_in == "faulted":
+    if snapshot.pending.interrupted or snapshot.state.ends_in == "faulted":
         # An interrupted reply or a retryable fault is handled first; a turn that has failed for good does not block.
         return None
-    for queued in snapshot.open.queue:
+    for queued in snapshot.pending.queue:
         kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
         if queued.mode == "compact" and kept is not None and can_keep_from(snapshot.branch, kept):
             said = queued.message.text if queued.message is not None else ""
@@ -169,7 +176,7 @@ def _compaction_requested(snapshot: Snapshot) -> Decision | None:
 
 
 def _steer(snapshot: Snapshot) -> Decision | None:
-    return next((TakeQueued(queued) for queued in snapshot.open.queue if queued.mode == "steer"), None)
+    return next((TakeQueued(queued) for queued in snapshot.pending.queue if queued.mode == "steer"), None)
 
 
 def _unanswered(snapshot: Snapshot) -> Decision | None:
@@ -178,7 +185,7 @@ def _unanswered(snapshot: Snapshot) -> Decision | None:
 
 def _follow_up(snapshot: Snapshot, *, any_mode: bool = False) -> Decision | None:
     modes = ("steer", "followUp") if any_mode else ("followUp",)
-    return next((TakeQueued(queued) for queued in snapshot.open.queue if queued.mode in modes), None)
+    return next((TakeQueued(queued) for queued in snapshot.pending.queue if queued.mode in modes), None)
 
 
 def _idle(_: Snapshot) -> Decision | None:

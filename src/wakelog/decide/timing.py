@@ -24,36 +24,36 @@ class LeaseTerm(msgspec.Struct, frozen=True):
     """The term of one lease. `sent` is when the last successful request was sent, `ttl_s` the term it requested."""
 
     ttl_s: float
-    sent: float
-    tries: int = 0
+    renewed_at: float
+    failed_renewals: int = 0
     """Failed renewals since `sent`."""
-    failed: float = 0.0
+    failed_at: float = 0.0
     """When the last renewal failed."""
 
     @property
     def stop_at(self) -> float:
         """When the holder must start to stop, unless the lease is renewed before."""
-        return self.sent + self.ttl_s * (1 - STOPPING_SHARE)
+        return self.renewed_at + self.ttl_s * (1 - STOPPING_SHARE)
 
     @property
-    def due(self) -> float:
+    def renew_at(self) -> float:
         """When to renew next; after a failed renewal, when to retry, or to stop if that is earlier."""
-        if not self.tries:
-            return self.sent + self.ttl_s / _RENEWALS
-        pause_s = min(retry_pause_s(self.tries), self.ttl_s / 20)
-        return min(self.failed + pause_s, self.stop_at)
+        if not self.failed_renewals:
+            return self.renewed_at + self.ttl_s / _RENEWALS
+        pause_s = min(retry_pause_s(self.failed_renewals), self.ttl_s / 20)
+        return min(self.failed_at + pause_s, self.stop_at)
 
     def must_stop(self, now: float) -> bool:
         """Whether to stop: a renewal has failed and `stop_at` has passed. Without a failure one more try is made."""
-        return self.tries > 0 and now >= self.stop_at
+        return self.failed_renewals > 0 and now >= self.stop_at
 
-    def renewed(self, sent: float) -> "LeaseTerm":
+    def after_renewal(self, sent: float) -> "LeaseTerm":
         """Return the term after a successful renewal that was sent at this time."""
         return LeaseTerm(self.ttl_s, sent)
 
-    def missed(self, now: float) -> "LeaseTerm":
+    def after_failure(self, now: float) -> "LeaseTerm":
         """Return the term after a failed renewal."""
-        return msgspec.structs.replace(self, tries=self.tries + 1, failed=now)
+        return msgspec.structs.replace(self, tries=self.failed_renewals + 1, failed=now)
 
 
 RETRY_FIRST_MS = 1_000

@@ -133,9 +133,9 @@ class ClippedText:
         return head + clip_mark(self._total - len(head.encode()) - len(tail.encode())) + tail
 
 
-def clip_mark(left_out: int) -> str:
+def clip_mark(omitted_bytes: int) -> str:
     """Return the line that replaces bytes left out."""
-    return f"\n[… {left_out:,} bytes left out …]\n"
+    return f"\n[… {omitted_bytes:,} bytes left out …]\n"
 
 
 def valid_utf8(text: str) -> str:

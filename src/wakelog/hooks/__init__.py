@@ -17,16 +17,16 @@ HOOK_NAMES = ("environment", "memory", "agents")
 __all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]
 
 
-def open_hook(terms: HookSettings, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
+def open_hook(settings: HookSettings, custom: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
     """Return the hook for `terms`: a custom one (`given`), a command, or a built-in one; else raise `NotFound`."""
-    if terms.name in given:
-        return given[terms.name]
-    if "command" in terms.options:
-        return CommandHook.of(terms)
-    if terms.name == "environment":
+    if settings.name in custom:
+        return custom[settings.name]
+    if "command" in settings.options:
+        return CommandHook.from_settings(settings)
+    if settings.name == "environment":
         return EnvironmentHook()
-    if terms.name == "agents":
-        return AgentsHook.of(terms)
-    if terms.name == "memory" and catalog is not None:
+    if settings.name == "agents":
+        return AgentsHook.from_settings(settings)
+    if settings.name == "memory" and catalog is not None:
         return MemoryHook(catalog)
-    raise NotFound(f"the hook {terms.name!r} is not at hand here", hint="wake the session where that hook is")
+    raise NotFound(f"the hook {settings.name!r} is not at hand here", hint="wake the session where that hook is")

@@ -64,7 +64,7 @@ class AgentsHook:
         self._known = known
 
     @classmethod
-    def of(cls, terms: HookSettings) -> Self:
+    def from_settings(cls, terms: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
             return cls(msgspec.convert(terms.options.get("agents", ()), tuple[KnownAgent, ...]))
@@ -100,11 +100,13 @@ class MemoryHook:
     async def before_run(self, occasion: HookContext) -> str:
         """See `ports.Hook`."""
         wanted = search_words(occasion.prompt)
-        best = rank_hits(await asyncio.to_thread(self._found, wanted, occasion), own=occasion.session) if wanted else ()
+        best = (
+            rank_hits(await asyncio.to_thread(self._search, wanted, occasion), own=occasion.session) if wanted else ()
+        )
         lines = [f"- {hit.name}:{hit.entry}: {_plain_excerpt(hit.excerpt)}" for hit in best[:_HITS_MAX]]
         return "\n".join(["<earlier-sessions>", *lines, "</earlier-sessions>"]) if lines else ""
 
-    def _found(self, words: Sequence[str], occasion: HookContext) -> list[Sequence[SearchHit]]:
+    def _search(self, words: Sequence[str], occasion: HookContext) -> list[Sequence[SearchHit]]:
         with self._catalog() as catalog:
             catalog.refresh(limit_bytes=_READ_MAX_BYTES)
             found = [catalog.search(_query(word, occasion), limit=_HITS_PER_WORD_MAX) for word in words]
@@ -176,7 +178,7 @@ class CommandHook:
         self._timeout_s = timeout_s
 
     @classmethod
-    def of(cls, terms: HookSettings) -> Self:
+    def from_settings(cls, terms: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
             options = msgspec.convert(terms.options, _CommandOptions)
@@ -190,8 +192,8 @@ class CommandHook:
         ended = await run_command(
             self._command, cwd=occasion.cwd, timeout_s=self._timeout_s, env=env, with_errors=False
         )
-        if ended.doubt:
-            raise RuntimeError(ended.doubt)
+        if ended.warning:
+            raise RuntimeError(ended.warning)
         if ended.timed_out:
             raise TimeoutError(f"it did not end within {self._timeout_s:g} s")
         if ended.how == "lost":

@@ -56,7 +56,7 @@ class SourceLog(msgspec.Struct, frozen=True):
     inherited: Callable[[], Iterator[Entry]] = lambda: iter(())
     """Returns the nodes of the branch that a fork continues, and their annotations."""
     inherited_sessions: Sequence[SessionHeader] = ()
-    inherited_holes: Sequence[Damage] = ()
+    inherited_damage: Sequence[Damage] = ()
 
 
 class CleanCopy:
@@ -70,54 +70,54 @@ class CleanCopy:
         self._seq = self._size = 0
         self._time = ""
         # The node that gets the children of an old node, if not that node itself: old number → new number.
-        self._instead: dict[int, int] = {}
+        self._replacements: dict[int, int] = {}
         self._recent: dict[int, str] = {}
         self._root_id = ""
         # Digests of copied bodies whose ids occur more than once in the log, by the hash of the id.
         self._repeated: dict[int, str] = {}
         self.kept = 0
-        self.mended = 0
+        self.changed = 0
         """Number of kept entries with any key changed."""
         self.lost = 0
         """Number of `lost` notes in the copy."""
-        self.left_out: list[Damage] = []
+        self.omitted: list[Damage] = []
 
     def lines(self) -> Iterator[bytes]:
         """Yield the sealed lines, without LF. Can be iterated once."""
-        self._begin()
-        yield from self._taken()
+        self._write_header()
+        yield from self._drain()
         for inherited in self._original.inherited():
             self._keep_inherited(inherited)
-            yield from self._taken()
-        if self._original.inherited_holes:
-            self._note_lost(self._original.inherited_holes, b"")
+            yield from self._drain()
+        if self._original.inherited_damage:
+            self._note_lost(self._original.inherited_damage, b"")
         reading = _SecondPass(self._original)
         for entry, hidden in reading.in_order():
             self._keep_any(entry) if entry is not None else self._note_lost(hidden, reading.bytes_of(hidden))
-            yield from self._taken()
-        self._set_head()
-        yield from self._taken()
-        damage = [hurt for hurt in reading.damage if hurt.hides or hurt.kind == "torn"]
-        self.left_out = sorted((*self.left_out, *damage), key=lambda hurt: hurt.offset)
+            yield from self._drain()
+        self._write_head()
+        yield from self._drain()
+        damage = [hurt for hurt in reading.damage if hurt.may_hide_entries or hurt.kind == "torn"]
+        self.omitted = sorted((*self.omitted, *damage), key=lambda hurt: hurt.offset)
 
-    def _taken(self) -> list[bytes]:
+    def _drain(self) -> list[bytes]:
         taken, self._written = self._written, []
         return taken
 
     # ── the session header ───────────────────────────────────────────────────────────────────────
 
-    def _begin(self) -> None:
+    def _write_header(self) -> None:
         """Write the session header first, wherever it is in the log; make one if it cannot be read."""
         first, session = self._original.first, self._original.session
         self._time = (session or first).value.timestamp
         if session is None or not isinstance(session.value, SessionHeader):
-            self._root_id = self._lost_id()
+            self._root_id = self._missing_session_id()
             self._write(encode(SessionHeader(id=self._root_id, timestamp=self._time, version=FORMAT_VERSION)))
             return
         self._root_id = session.id
         self._keep(session, _standalone_header(session.value, self._original.inherited_sessions))
 
-    def _lost_id(self) -> str:
+    def _missing_session_id(self) -> str:
         """Return the id of a session whose header cannot be read: a parent id that no readable entry has."""
         first = self._original.first
         if first.type == "session":
@@ -125,11 +125,11 @@ class CleanCopy:
         entries = (entry for entry, _ in _SecondPass(self._original).in_order() if entry is not None)
         parents = (entry.value.parent_id for entry in entries)
         named = next((name for name in parents if name is None or self._old.number(name) == NO_NUMBER), None)
-        return named if named is not None and is_id(named) else self._fresh_id(first.raw)
+        return named if named is not None and is_id(named) else self._derived_id(first.raw)
 
     def _keep_inherited(self, entry: Entry) -> None:
         if isinstance(entry.value, SessionHeader):
-            self._instead[self._old.number(entry.id)] = self._parent_spot(entry)
+            self._replacements[self._old.number(entry.id)] = self._parent_in_copy(entry)
         elif entry.is_node:
             self._keep_node(entry)
         elif isinstance(entry.value, Label | UnknownBody):
@@ -140,41 +140,41 @@ class CleanCopy:
     def _keep_any(self, entry: Entry) -> None:
         """Copy an entry if the copy can hold it."""
         if _is_unreadable(entry):
-            self._give_up(entry)
+            self._skip_unreadable(entry)
         elif (there := self._new.number(entry.id)) != NO_NUMBER:
-            self._meet_again(entry, there)
+            self._handle_repeated(entry, there)
         elif entry.is_node:
             self._keep_node(entry)
         else:
             self._keep_annotation(entry)
 
-    def _meet_again(self, entry: Entry, there: int) -> None:
+    def _handle_repeated(self, entry: Entry, there: int) -> None:
         """Handle a repeated id. For the header, which is written already, children go to the place where it was."""
         number = self._old.number_of(entry)
         if there == _ROOT and number is not None:
-            self._instead[number] = self._parent_spot(entry)
+            self._replacements[number] = self._parent_in_copy(entry)
         elif self._repeated.get(id_hash(entry.id)) != digest_of(_body_to_seal(entry.raw)):
-            self._leave_out(entry, "repeated", f"the id {entry.id} stands there a second time")
+            self._report_omitted(entry, "repeated", f"the id {entry.id} stands there a second time")
 
     def _keep_node(self, entry: Entry) -> None:
         if _is_unreadable(entry):
-            self._give_up(entry)
+            self._skip_unreadable(entry)
             return
-        parent = self._parent_spot(entry)
+        parent = self._parent_in_copy(entry)
         changes: JsonObject = {}
         if not self._leads_to(entry.value.parent_id, parent):
             changes["parentId"] = self._id_of(parent)
         if isinstance(entry.value, Compaction):
-            changes |= self._first_kept(entry, entry.value.first_kept_entry_id)
-            changes |= self._carried(entry, entry.value, parent)
+            changes |= self._first_kept_changes(entry, entry.value.first_kept_entry_id)
+            changes |= self._state_changes(entry, entry.value, parent)
         self._keep(entry, changes)
 
-    def _first_kept(self, entry: Entry, kept: str | None) -> JsonObject:
+    def _first_kept_changes(self, entry: Entry, kept: str | None) -> JsonObject:
         """Return the change for a compaction whose first kept node is not in the copy: keep from the next one."""
         if kept is None:
             return {}
         number, spot = self._old.number(kept), self._new.number(kept)
-        if self._is_new_node(spot) and self._instead.get(number, spot) == spot:
+        if self._is_new_node(spot) and self._replacements.get(number, spot) == spot:
             return {}
         path = self._old.path(self._old.number(entry.id))
         if number == NO_NUMBER or not path[number]:
@@ -183,19 +183,19 @@ class CleanCopy:
         standing = next((spot for spot in spots if self._is_new_node(spot) and spot != _ROOT), None)
         return {"firstKeptEntryId": self._id_of(standing) if standing is not None else entry.id}
 
-    def _carried(self, entry: Entry, fold: Compaction, parent: int) -> JsonObject:
+    def _state_changes(self, entry: Entry, compaction: Compaction, parent: int) -> JsonObject:
         """Return the changes to a compaction's state: another head, or no state if it is another session's."""
-        if fold.state is None:
+        if compaction.state is None:
             return {}
         if self._old.number(entry.id) < self._old.inherited:
             return {"state": None}
-        was = self._old.find(fold.state.head)
-        if was is None and fold.parent_id != fold.state.head:
+        was = self._old.find(compaction.state.head)
+        if was is None and compaction.parent_id != compaction.state.head:
             return {}
-        head = parent if was is None or fold.parent_id == fold.state.head else self._spot(was)
-        if head == self._new.number(fold.state.head):
+        head = parent if was is None or compaction.parent_id == compaction.state.head else self._place_in_copy(was)
+        if head == self._new.number(compaction.state.head):
             return {}
-        return {"state": to_plain(msgspec.structs.replace(fold.state, head=self._id_of(head)))}
+        return {"state": to_plain(msgspec.structs.replace(compaction.state, head=self._id_of(head)))}
 
     def _keep_annotation(self, entry: Entry) -> None:
         value = entry.value
@@ -203,32 +203,32 @@ class CleanCopy:
         if isinstance(value, Head):
             target = self._old.find(value.target_id)
             if target is None:
-                self._leave_out(entry, "orphan", f"it moves the head to {value.target_id}, which cannot be read")
+                self._report_omitted(entry, "orphan", f"it moves the head to {value.target_id}, which cannot be read")
                 return
-            if not self._leads_to(value.target_id, self._spot(target)):
-                changes["targetId"] = self._id_of(self._spot(target))
+            if not self._leads_to(value.target_id, self._place_in_copy(target)):
+                changes["targetId"] = self._id_of(self._place_in_copy(target))
         if value.parent_id is not None and self._new.find(value.parent_id) is None:
             about = self._old.find(entry.id)
-            changes["parentId"] = self._id_of(self._spot(about) if about is not None else _ROOT)
+            changes["parentId"] = self._id_of(self._place_in_copy(about) if about is not None else _ROOT)
         self._keep(entry, changes)
 
-    def _give_up(self, entry: Entry) -> None:
+    def _skip_unreadable(self, entry: Entry) -> None:
         """Skip an unreadable entry; its children go to the place it would have had."""
         if entry.is_node:
-            self._instead[self._old.number(entry.id)] = self._parent_spot(entry)
+            self._replacements[self._old.number(entry.id)] = self._parent_in_copy(entry)
 
-    def _leave_out(self, entry: Entry, kind: DamageKind, reason: str) -> None:
-        self.left_out.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason))
+    def _report_omitted(self, entry: Entry, kind: DamageKind, reason: str) -> None:
+        self.omitted.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason))
 
     # ── positions in the copy ────────────────────────────────────────────────────────────────────
 
-    def _parent_spot(self, entry: Entry) -> int:
+    def _parent_in_copy(self, entry: Entry) -> int:
         parent = self._old.parent(self._old.number(entry.id))
-        return _ROOT if parent == NO_NUMBER else self._spot(parent)
+        return _ROOT if parent == NO_NUMBER else self._place_in_copy(parent)
 
-    def _spot(self, node: int) -> int:
+    def _place_in_copy(self, node: int) -> int:
         """Return the number, in the copy, of the node that gets the children of an old node."""
-        spot = self._instead[node] if node in self._instead else self._new.number_in(self._old, node)
+        spot = self._replacements[node] if node in self._replacements else self._new.number_in(self._old, node)
         return spot if self._is_new_node(spot) else _ROOT
 
     def _is_new_node(self, number: int) -> bool:
@@ -249,7 +249,7 @@ class CleanCopy:
     def _note_lost(self, hidden: Sequence[Damage], content: bytes) -> None:
         """Write a note that acknowledged lines may be lost here."""
         note = DamageNote(
-            id=self._fresh_id(b"%d:%b" % (hidden[0].offset, content)),
+            id=self._derived_id(b"%d:%b" % (hidden[0].offset, content)),
             parent_id=self._root_id,
             timestamp=self._time,
             offset=hidden[0].offset,
@@ -260,12 +260,12 @@ class CleanCopy:
         self._write(encode(note))
         self.lost += 1
 
-    def _set_head(self) -> None:
+    def _write_head(self) -> None:
         """Write a `head` entry if the head of the copy would differ from that of the log."""
-        if self._old.head == NO_NUMBER or self._spot(self._old.head) == self._new.head:
+        if self._old.head == NO_NUMBER or self._place_in_copy(self._old.head) == self._new.head:
             return
-        head = self._id_of(self._spot(self._old.head))
-        fresh = self._fresh_id(b"head:" + head.encode())
+        head = self._id_of(self._place_in_copy(self._old.head))
+        fresh = self._derived_id(b"head:" + head.encode())
         self._write(encode(Head(id=fresh, parent_id=head, timestamp=self._time, target_id=head)))
 
     def _keep(self, entry: Entry, changes: JsonObject) -> None:
@@ -275,7 +275,7 @@ class CleanCopy:
         self._write(edit_line(body, changes) if changes else body)
         self._time = entry.value.timestamp or self._time
         self.kept += 1
-        self.mended += bool(changes)
+        self.changed += bool(changes)
 
     def _write(self, body: bytes) -> None:
         line = self._chain.seal(body, self._seq)
@@ -292,7 +292,7 @@ class CleanCopy:
         if len(self._recent) > _RECENT_NODES:
             del self._recent[next(iter(self._recent))]
 
-    def _fresh_id(self, content: bytes) -> str:
+    def _derived_id(self, content: bytes) -> str:
         chance = hashlib.sha256(self._chain.h.encode() + content).digest()[:RANDOM_BYTES]
         return new_id(max(0, parse_ms(self._time) or 0), chance)
 
@@ -319,7 +319,7 @@ class _SecondPass:
             entries = self._reader.feed(line)
             if len(self.damage) > before:
                 self._raw[line.offset] = line.raw
-                hidden += [hurt for hurt in self.damage[before:] if hurt.hides]
+                hidden += [hurt for hurt in self.damage[before:] if hurt.may_hide_entries]
             for entry in entries:
                 stretch = [hurt for hurt in hidden if hurt.offset <= entry.offset]
                 if stretch:

@@ -116,12 +116,12 @@ class Undecodable(Exception):
         self.newer = newer
 
 
-def encode(value: KnownBody, *, rules: int = RULES_VERSION) -> bytes:
+def encode(value: KnownBody, *, rules_version: int = RULES_VERSION) -> bytes:
     """Return the line of a stamped body, without seq and h, as these rules write it.
 
     `UsageError` if it cannot be written: not JSON, nested too deep, or too long for one line.
     """
-    line = _encoded(value, rules)
+    line = _encoded(value, rules_version)
     if excess := _exceeded_limit(line):
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
     if len(line) > _BODY_MAX_BYTES:
@@ -132,9 +132,9 @@ def encode(value: KnownBody, *, rules: int = RULES_VERSION) -> bytes:
     return line
 
 
-def fits_line(value: KnownBody, *, rules: int = RULES_VERSION) -> bool:
+def fits_line(value: KnownBody, *, rules_version: int = RULES_VERSION) -> bool:
     """Return whether the line of a stamped body is within the size limit."""
-    return len(_encoded(value, rules)) <= _BODY_MAX_BYTES
+    return len(_encoded(value, rules_version)) <= _BODY_MAX_BYTES
 
 
 def fits_entry(content: Content) -> bool:
@@ -159,9 +159,9 @@ def count_brackets(part: bytes) -> tuple[int, bool]:
     return steps.count(1), max(itertools.accumulate(steps)) > NESTING_MAX
 
 
-def _encoded(value: KnownBody, rules: int) -> bytes:
+def _encoded(value: KnownBody, rules_version: int) -> bytes:
     try:
-        return _encoder.encode(value if rules > 1 else _under_rules_1(value))
+        return _encoder.encode(value if rules_version > 1 else _under_rules_1(value))
     except _NOT_ENCODABLE as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
 
@@ -233,7 +233,7 @@ def edit_line(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ())
     line: dict[bytes, bytes] = {}
     met = set()
     for key, value in object_members(raw):
-        name = _plain_decoder.decode(repair_json(key, numbers=False))
+        name = _plain_decoder.decode(repair_json(key, clamp_numbers=False))
         met.add(name)
         if name not in without:
             line[key] = written.get(name, value)
@@ -344,7 +344,7 @@ def _format_version(line: JsonObject, envelope: UnknownBody) -> int:
 
 def _repaired(raw: bytes, error: Exception) -> bytes:
     """Return `raw` with valid JSON that the library rejects replaced; `raw` itself if there is none."""
-    return repair_json(raw, numbers=_OUT_OF_RANGE in str(error))
+    return repair_json(raw, clamp_numbers=_OUT_OF_RANGE in str(error))
 
 
 def _with_unknown_parts(line: JsonObject) -> JsonObject:
@@ -381,10 +381,10 @@ _STRING_OR_NUMBER = re.compile(_STRING + rb"|(-?+[0-9]++(\.[0-9]++)?+([eE][+-]?+
 _STRING_OR_SIGN = re.compile(_STRING + rb"|[\[\]{},:]", re.DOTALL)
 
 
-def repair_json(raw: bytes, *, numbers: bool) -> bytes:
+def repair_json(raw: bytes, *, clamp_numbers: bool) -> bytes:
     """Return `raw` without byte order mark and with lone surrogates replaced; with `numbers`, too large ones too."""
     raw = _without_lone_surrogates(raw.removeprefix(BOM))
-    return _STRING_OR_NUMBER.sub(_clamped_number, raw) if numbers else raw
+    return _STRING_OR_NUMBER.sub(_clamped_number, raw) if clamp_numbers else raw
 
 
 def _without_lone_surrogates(raw: bytes) -> bytes:

@@ -141,7 +141,7 @@ class Reply(BaseMessage, frozen=True, kw_only=True, tag="assistant"):
     request_id: str | None = None
 
     @property
-    def calls(self) -> tuple[ToolCall, ...]:
+    def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of this reply, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
@@ -160,7 +160,7 @@ class ToolResult(BaseMessage, frozen=True, kw_only=True, tag="toolResult"):
     copied_from: str | None = None
 
     @property
-    def settled(self) -> ToolStatus:
+    def effective_status(self) -> ToolStatus:
         """The status; derived from `isError` for foreign lines without one."""
         return self.status or ("error" if self.is_error else "ok")
 

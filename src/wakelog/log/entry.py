@@ -44,7 +44,7 @@ class Envelope(Value, frozen=True, kw_only=True, tag_field="type"):
         return str(self.__struct_config__.tag)
 
     @property
-    def bare(self) -> Self:
+    def without_envelope(self) -> Self:
         """A copy of the body with a blank envelope, ready to be appended again."""
         return msgspec.structs.replace(self, id="", parent_id=None, timestamp="", turn_id=None, v=None, seq=None)
 

@@ -24,11 +24,11 @@ _TIME_SHIFTS = range(40, -1, -10)
 _RANDOM_SHIFTS = range(70, -1, -10)
 
 
-def new_id(now_ms: int, chance: bytes) -> str:
+def new_id(now_ms: int, random_bytes: bytes) -> str:
     """Return a new id from the time and `RANDOM_BYTES` random bytes."""
-    if len(chance) != RANDOM_BYTES or not 0 <= now_ms < 1 << 48:
+    if len(random_bytes) != RANDOM_BYTES or not 0 <= now_ms < 1 << 48:
         raise BadId(f"an id is made from 48 bits of time and {RANDOM_BYTES} random bytes")
-    return _time_digits(now_ms) + _digits(int.from_bytes(chance, "big"), _RANDOM_SHIFTS)
+    return _time_digits(now_ms) + _digits(int.from_bytes(random_bytes, "big"), _RANDOM_SHIFTS)
 
 
 @lru_cache(maxsize=4)
@@ -85,18 +85,18 @@ class IdTable:
     """Ids by number. A key is the hash of an id, see `key_of`."""
 
     def __init__(self) -> None:
-        self.keys = array("Q")
+        self.hashes = array("Q")
         self._slots = array("i", [NO_NUMBER]) * _SLOTS_FIRST
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.hashes)
 
-    def __contains__(self, name: str) -> bool:
-        return self.number(id_hash(name)) != NO_NUMBER
+    def __contains__(self, entry_id: str) -> bool:
+        return self.number(id_hash(entry_id)) != NO_NUMBER
 
     def number(self, key: int) -> int:
         """Return the number of a key, or `NONE`."""
-        slots, keys, mask = self._slots, self.keys, len(self._slots) - 1
+        slots, keys, mask = self._slots, self.hashes, len(self._slots) - 1
         at = key & mask
         while (number := slots[at]) != NO_NUMBER:
             if keys[number] == key:
@@ -106,17 +106,17 @@ class IdTable:
 
     def add(self, key: int) -> int:
         """Assign the next number to a new key; return it."""
-        number = len(self.keys)
-        self.keys.append(key)
+        number = len(self.hashes)
+        self.hashes.append(key)
         if 5 * number > 3 * len(self._slots):
             self._grow()
         else:
             self._insert(key, number)
         return number
 
-    def add_names(self, names: Iterable[str]) -> None:
+    def add_ids(self, ids: Iterable[str]) -> None:
         """Add ids; known ones keep their numbers."""
-        for name in names:
+        for name in ids:
             if self.number(id_hash(name)) == NO_NUMBER:
                 self.add(id_hash(name))
 
@@ -129,10 +129,10 @@ class IdTable:
 
     def _grow(self) -> None:
         self._slots = array("i", [NO_NUMBER]) * (2 * len(self._slots))
-        for number, key in enumerate(self.keys):
+        for number, key in enumerate(self.hashes):
             self._insert(key, number)
 
 
-def id_hash(name: str) -> int:
+def id_hash(entry_id: str) -> int:
     """Return the hash of an id."""
-    return hash(name) & _HASH_MASK
+    return hash(entry_id) & _HASH_MASK

@@ -26,21 +26,21 @@ class LogEnd:
     def __init__(self) -> None:
         self.seq = -1
         self.size = 0
-        self.torn = b""
+        self.torn_tail = b""
         self._chain = SealChain()
-        self.ragged = False
-        self.sealed = False
+        self.lacks_newline = False
+        self.ends_sealed = False
 
-    def take(self, line: Line) -> None:
+    def add(self, line: Line) -> None:
         """Process the next line."""
         self.size = line.offset + len(line.raw) + line.ended
-        self.ragged, self.torn = not line.ended, b""
+        self.lacks_newline, self.torn_tail = not line.ended, b""
         h = find_seal(line.raw) if line.whole else None
-        self.sealed = h is not None
+        self.ends_sealed = h is not None
         if h is not None:
             self._chain = SealChain(h)
         else:
-            self._chain.skip(line.bytes)
+            self._chain.add_unsealed(line.bytes)
         seq = find_seq(line.raw)
         if h is not None and seq is not None:
             self.seq = seq
@@ -49,13 +49,13 @@ class LogEnd:
         reader.feed(line)
         self.seq = reader.next_seq - 1
         # Stray blanks and the end of a line over the size limit are not a torn append, also for readers.
-        self.torn = reader.torn.raw if reader.torn else b""
+        self.torn_tail = reader.torn.raw if reader.torn else b""
 
     def seal(self, body: bytes) -> bytes:
         """Return the bytes to append for an encoded entry: sealed, ended by LF, on its own line."""
-        opening = b"\n" if self.ragged else b""
-        if self.ragged and not self.sealed:
-            self._chain.skip(opening)
+        opening = b"\n" if self.lacks_newline else b""
+        if self.lacks_newline and not self.ends_sealed:
+            self._chain.add_unsealed(opening)
         sealed = self._chain.seal(body, self.seq + 1)
         return opening + sealed + b"\n"
 
@@ -63,13 +63,13 @@ class LogEnd:
         """Move the end past bytes returned by `seal` that have been written; return the seq of the new entry."""
         self.seq += 1
         self.size += len(written)
-        self.torn, self.ragged, self.sealed = b"", False, True
+        self.torn_tail, self.lacks_newline, self.ends_sealed = b"", False, True
         return self.seq
 
 
-def can_append_after(end: LogEnd, *, after: int, behind: int) -> bool:
+def can_append_after(end: LogEnd, *, after: int, torn_bytes: int) -> bool:
     """Return whether an append that knows the log up to `after` and its torn tail may follow this end."""
-    return end.seq == after and len(end.torn) == behind
+    return end.seq == after and len(end.torn_tail) == torn_bytes
 
 
 def find_appended(body: bytes, added: Iterable[Line], *, after: int) -> tuple[int, Line] | None:
@@ -104,7 +104,7 @@ def verify_seals(lines: Iterable[Line]) -> SealReport:
     for line in lines:
         if not line.whole or find_seal(line.raw) is None:
             loose += bool(line.raw.strip())
-            chain.skip(line.bytes)
+            chain.add_unsealed(line.bytes)
             continue
         if not chain.accept(line.raw):
             broken.append((line.number, line.offset))

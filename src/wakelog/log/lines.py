@@ -67,7 +67,7 @@ class Damage(msgspec.Struct, frozen=True):
     session: str = ""
 
     @property
-    def hides(self) -> bool:
+    def may_hide_entries(self) -> bool:
         """Whether an acknowledged entry may have been in this place."""
         return self.kind in ("unreadable", "changed", "missing", "too long", "newer")
 
@@ -150,7 +150,7 @@ class EntryReader:
     def __init__(self, *, next_seq: int = 0, seals: SealVerifier | None = None) -> None:
         self.next_seq = next_seq
         self._seals = seals
-        self._proven_damage = 0
+        self._damage_before_last_valid_seal = 0
         self.damage: list[Damage] = []
         self.noted: list[Damage] = []
         self.torn: TornTail | None = None
@@ -164,15 +164,15 @@ class EntryReader:
         found: list[Entry] = []
         for line in lines:
             raw = line.raw
-            if self._seals is not None and not self._passes(line, self._seals):
+            if self._seals is not None and not self._passes_seal_check(line, self._seals):
                 continue
             if not line.whole:
-                self._step_over(line)
+                self._skip_oversized(line)
                 continue
             try:
                 value = decode(raw)
             except Undecodable as error:
-                found += self._pieces(line, error) if raw.strip() else ()
+                found += self._read_fragments(line, error) if raw.strip() else ()
                 continue
             if value.seq == self.next_seq and not self.damage:
                 # Fast path for the common case: an undamaged line with the expected seq.
@@ -182,16 +182,18 @@ class EntryReader:
                 found.append(self._entry(value, raw, line.offset, line.number))
         return found
 
-    def _passes(self, line: Line, seals: SealVerifier) -> bool:
+    def _passes_seal_check(self, line: Line, seals: SealVerifier) -> bool:
         """Verify the seal of a line. False for a line that decodes but was changed: it is not an entry."""
         state = seals.check(line.raw, ended=line.ended, whole=line.whole)
         if state == "right":
-            self._proven_damage = len(self.damage)
+            self._damage_before_last_valid_seal = len(self.damage)
         elif state == "changed" and _decodes(line.raw):
             self._report(line, "changed", "the line was changed after it was written: its seal does not match")
             self._count_unreadable(line.raw, acknowledged=True)
             return False
-        elif state == "unproven" and not any(hurt.hides for hurt in self.damage[self._proven_damage :]):
+        elif state == "unproven" and not any(
+            hurt.may_hide_entries for hurt in self.damage[self._damage_before_last_valid_seal :]
+        ):
             # Bytes before this line do not match its seal, and no damage has been reported there.
             reason = seals.missing_before(line.raw, self.next_seq)
             self.damage.append(Damage("missing", line.number, line.offset, 0, reason, digest_of(line.raw)))
@@ -203,16 +205,16 @@ class EntryReader:
             seq = self.next_seq
         self.next_seq = seq + 1
         if self.damage and type(value) is DamageNote and value.reason == "torn":
-            self._note(value)
+            self._move_to_noted(value)
         return Entry(raw, value, seq, offset, number)
 
-    def _note(self, note: DamageNote) -> None:
+    def _move_to_noted(self, note: DamageNote) -> None:
         """Move a torn tail that a later entry describes from `damage` to `noted`."""
         known = [hurt for hurt in self.damage if (hurt.offset, hurt.size) == (note.offset, note.bytes)]
         self.noted += known
         self.damage = [hurt for hurt in self.damage if hurt not in known]
 
-    def _step_over(self, line: Line) -> None:
+    def _skip_oversized(self, line: Line) -> None:
         size, last_slice = len(line.raw), digest_of(line.raw)
         if self.damage and self.damage[-1].kind == "too long" and self.damage[-1].line == line.number:
             before = self.damage.pop()
@@ -221,7 +223,7 @@ class EntryReader:
         # Only the last slice is in memory; its digest and the offset still identify this damage.
         self.damage.append(Damage("too long", line.number, line.offset, size, reason, last_slice))
 
-    def _pieces(self, line: Line, error: Undecodable) -> list[Entry]:
+    def _read_fragments(self, line: Line, error: Undecodable) -> list[Entry]:
         """Return the entries that can be read from a line that is not one valid entry."""
         if error.envelope is not None:
             self._report(line, "newer" if error.newer else "unreadable", error.reason)

@@ -45,16 +45,16 @@ class Outline:
     def add(self, entry: Entry) -> None:
         """Add the next entry of the log; report it if its id, parent or target is wrong."""
         key = id_hash(entry.id)
-        self._count(entry.seq)
+        self._note_seq(entry.seq)
         if self._ids.number(key) != NO_NUMBER:
             self.repeated.add(key)
             self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
         elif entry.is_node:
             self._add_node(key, entry)
         else:
-            self._append(key, self._about(entry), entry, _ANNOTATION)
+            self._append(key, self._subject_node(entry), entry, _ANNOTATION)
 
-    def _count(self, seq: int) -> None:
+    def _note_seq(self, seq: int) -> None:
         if seq > self.last_seq:
             if seq > self.last_seq + 1:
                 self._gap_seq = seq - 1
@@ -71,10 +71,10 @@ class Outline:
         """Return the head after a node, whose number is the next one, is added; `NONE` if it does not move the head."""
         value, number = entry.value, len(self)
         if isinstance(value, Compaction) and value.state is not None:
-            return number if value.parent_id == value.state.head else self._resolved(value.state.head)
+            return number if value.parent_id == value.state.head else self._resolve(value.state.head)
         if self.head == NO_NUMBER or value.seq is None:
             return number
-        is_bridged = value.parent_id is not None and self._resolved(value.parent_id) == NO_NUMBER
+        is_bridged = value.parent_id is not None and self._resolve(value.parent_id) == NO_NUMBER
         moves = self._gap_seq > self._head_seq if is_bridged else parent == self.head
         return number if moves else NO_NUMBER
 
@@ -90,44 +90,44 @@ class Outline:
                 continue
             before = self.last_node if kind else numbers[node]
             numbers[number] = len(self)
-            self._take(key, before, offset, seal, kind)
+            self._store(key, before, offset, seal, kind)
         self.inherited = len(self)
 
     def _parent(self, entry: Entry) -> int:
         named = entry.value.parent_id
         if named is None:
             return self.last_node
-        found = self._resolved(named)
+        found = self._resolve(named)
         if found == NO_NUMBER:
             self._report(entry, "bridged", f"its parent {named} cannot be read")
             return self.last_node
         return found
 
-    def _about(self, entry: Entry) -> int:
+    def _subject_node(self, entry: Entry) -> int:
         value, named = entry.value, entry.value.parent_id
-        hung = self._resolved(named)
+        hung = self._resolve(named)
         if named is not None and hung == NO_NUMBER:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
-        node = self._first(self._resolved(subject_id(value)), hung)
+        node = self._first_known(self._resolve(subject_id(value)), hung)
         if isinstance(value, Head):
             self._move_head(entry, value.target_id, node if value.target_id == value.id else NO_NUMBER)
         return node
 
     def _move_head(self, entry: Entry, named: str, itself: int) -> None:
         """Move the head to the target of a `head` entry; one that targets itself means the node it describes."""
-        target = itself if itself != NO_NUMBER else self._resolved(named)
+        target = itself if itself != NO_NUMBER else self._resolve(named)
         if target == NO_NUMBER:
             self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
         else:
             self._set_head(target, entry.seq)
 
-    def _first(self, *nodes: int) -> int:
+    def _first_known(self, *nodes: int) -> int:
         return next((node for node in nodes if node != NO_NUMBER), self.root)
 
     def _append(self, key: int, node: int, entry: Entry, kind: int) -> None:
-        self._take(key, node, entry.offset, _seal_key(find_seal(entry.raw)), kind)
+        self._store(key, node, entry.offset, _seal_key(find_seal(entry.raw)), kind)
 
-    def _take(self, key: int, node: int, offset: int, seal: int, kind: int) -> None:
+    def _store(self, key: int, node: int, offset: int, seal: int, kind: int) -> None:
         number = self._ids.add(key)
         self._nodes.append(node)
         self._offsets.append(offset)
@@ -141,7 +141,7 @@ class Outline:
     def record(self, number: int) -> tuple[int, int, int, int, int]:
         """Return the stored fields of an entry: hash of its id, number of its node, offset, seal, kind."""
         kept = self._nodes[number], self._offsets[number], self._seals[number], self._kinds[number]
-        return self._ids.keys[number], *kept
+        return self._ids.hashes[number], *kept
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         self.damage.append(Damage(kind, entry.line, entry.offset, len(entry.raw), reason, digest_of(entry.raw)))
@@ -153,7 +153,7 @@ class Outline:
 
     def find(self, entry_id: str) -> int | None:
         """Return the number of the node that an id refers to (itself, or an annotation's node); None if unknown."""
-        found = self._resolved(entry_id)
+        found = self._resolve(entry_id)
         return None if found == NO_NUMBER else found
 
     def number(self, entry_id: str) -> int:
@@ -174,7 +174,7 @@ class Outline:
 
     def key(self, number: int) -> int:
         """Return the hash of an entry's id, see `key_of`."""
-        return self._ids.keys[number]
+        return self._ids.hashes[number]
 
     def is_node(self, number: int) -> bool:
         """Return whether an entry is a node."""
@@ -205,7 +205,7 @@ class Outline:
         """Return whether an entry has this seal."""
         return self._seals[number] == _seal_key(h)
 
-    def _resolved(self, name: str | None) -> int:
+    def _resolve(self, name: str | None) -> int:
         number = self._ids.number(id_hash(name)) if name is not None else NO_NUMBER
         return number if number == NO_NUMBER or self._kinds[number] else self._nodes[number]
 

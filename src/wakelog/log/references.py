@@ -34,26 +34,26 @@ class LogReferences:
         self.parent: str | None = None
         self.children: list[str] = []
         self.title: str | None = None
-        self.named: dict[str, int] = {}
+        self.digests: dict[str, int] = {}
         self.blobs: dict[str, int] = {}
-        self._before = b""
+        self._previous_slice = b""
 
-    def take(self, line: Line) -> None:
+    def add(self, line: Line) -> None:
         """Process the next line."""
         is_first = self.size == 0
         self.size += len(line.raw) + line.ended
-        raw = self._before + line.raw
+        raw = self._previous_slice + line.raw
         if b"sha256:" in raw:
             for digest in digests_in(raw):
-                self.named.setdefault(digest, self.size)
+                self.digests.setdefault(digest, self.size)
             for digest, size in blob_references_in(raw):
                 self.blobs.setdefault(digest, size)
         # A line over the size limit comes in slices, and a reference may span two of them.
-        self._before = b"" if line.ended else raw[-_BLOB_REFERENCE_BYTES:]
+        self._previous_slice = b"" if line.ended else raw[-_BLOB_REFERENCE_BYTES:]
         if is_first or (line.whole and any(word in raw for word in _RELEVANT_TYPES)):
-            self._read(line)
+            self._add_entries(line)
 
-    def _read(self, line: Line) -> None:
+    def _add_entries(self, line: Line) -> None:
         for entry in EntryReader().feed(line):
             match entry.value:
                 case SessionHeader(parent=origin, title=title):

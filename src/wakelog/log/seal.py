@@ -24,13 +24,13 @@ class SealChain:
     """The current end of a seal chain: the last h, and a hash of all bytes since. It only moves forward."""
 
     def __init__(self, h: str = "") -> None:
-        self._go_on_from(h)
+        self._continue_from(h)
 
-    def _go_on_from(self, h: str) -> None:
+    def _continue_from(self, h: str) -> None:
         self.h = h
         self._hash = hashlib.sha256(h.encode())
 
-    def skip(self, raw: bytes) -> None:
+    def add_unsealed(self, raw: bytes) -> None:
         """Add bytes without a seal; the next seal covers them."""
         self._hash.update(raw)
 
@@ -39,7 +39,7 @@ class SealChain:
         head = b'{"v":%d,"seq":%d,%b' % (FORMAT_VERSION, seq, body[1:-1])
         self._hash.update(head)
         h = self._hash.hexdigest()
-        self._go_on_from(h)
+        self._continue_from(h)
         return b'%b,"h":"%b"}' % (head, h.encode())
 
     def accept(self, raw: bytes) -> bool:
@@ -47,7 +47,7 @@ class SealChain:
         self._hash.update(raw[:-SEAL_BYTES])
         h = sealed_hash(raw).decode()
         right = self._hash.hexdigest() == h
-        self._go_on_from(h)
+        self._continue_from(h)
         return right
 
 
@@ -78,7 +78,7 @@ class SealVerifier:
         seq = find_seq(raw)
         if not whole or find_seal(raw) is None:
             self._unsealed = self._unsealed or SealChain(self._h.decode())
-            self._unsealed.skip(raw + b"\n" if ended else raw)
+            self._unsealed.add_unsealed(raw + b"\n" if ended else raw)
             self._in_doubt = True
             # After the first seal every line written by wakelog has one, so this line has lost its seal.
             return "changed" if seq is not None and whole and ended and self._h else "none"
@@ -101,9 +101,9 @@ class SealVerifier:
         return f"entries {next_seq} to {seq - 1} are missing before this line"
 
 
-def has_valid_seal(raw: bytes, h: bytes, between: bytes = b"") -> bool:
+def has_valid_seal(raw: bytes, previous_hash: bytes, between: bytes = b"") -> bool:
     """Return whether the seal of a line matches for the previous seal `h` and the bytes `between`."""
-    right = hashlib.sha256(h + between + raw[:-SEAL_BYTES]).hexdigest()
+    right = hashlib.sha256(previous_hash + between + raw[:-SEAL_BYTES]).hexdigest()
     return raw[-SEAL_BYTES:] == b',"h":"%b"}' % right.encode()
 
 

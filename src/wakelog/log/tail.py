@@ -44,7 +44,7 @@ class Tail(msgspec.Struct, frozen=True):
     """
 
     entries: tuple[Entry, ...]
-    fold: str | None = None
+    compaction_id: str | None = None
     head: str | None = None
     queued: tuple[Queued, ...] | None = None
 
@@ -68,24 +68,24 @@ def read_tail(backwards: Iterable[Line], *, at: str | None = None, queue: bool =
     for entry in _verified_entries(backwards):
         if entry is None:
             return None
-        if search.is_over:
-            search.pass_by(entry)
+        if search.is_complete:
+            search.add_before_tail(entry)
         else:
-            search.meet(entry)
+            search.add(entry)
         if search.is_stateless:
             return None
-        if search.is_over and not (queue and search.misses_queue):
-            return search.found(queue=queue)
-    return search.found(queue=queue) if search.is_over else Tail(search.entries(), queued=())
+        if search.is_complete and not (queue and search.lacks_queue):
+            return search.result(queue=queue)
+    return search.result(queue=queue) if search.is_complete else Tail(search.entries(), queued=())
 
 
 def build_tree(tail: Tail, session: Entry) -> Tree:
     """Return the tree of a tail. `session` is the first entry of the log, which starts every branch."""
-    if tail.fold is None:
+    if tail.compaction_id is None:
         return Tree().add_all(tail.entries)
     tree = Tree(partial=True).add_all((session, *(entry for entry in tail.entries if entry.seq > 0)))
     tree.queued_before = tail.queued
-    tree.trust_before(tree.nodes[tail.fold].seq)
+    tree.ignore_missing_before(tree.nodes[tail.compaction_id].seq)
     if tail.head is not None:
         tree.set_head(tree.find(tail.head), tree.last_seq)
     return tree
@@ -102,34 +102,34 @@ class _Search:
     """State of the backward pass: the entries read, and the next entry to find."""
 
     def __init__(self, at: str | None) -> None:
-        self.is_over = False
+        self.is_complete = False
         self.is_stateless = False
-        self._met: list[Entry] = []
+        self._entries_read: list[Entry] = []
         self._by_id: dict[str, Entry] = {}
         self._head = at
-        self._want: str | None = at
-        self._fold: Compaction | None = None
+        self._wanted_id: str | None = at
+        self._compaction: Compaction | None = None
         self._kept: str | None = None
-        self.misses_queue = True
+        self.lacks_queue = True
         self._queued: dict[str, Queued] = {}
         self._taken: set[str] = set()
 
-    def meet(self, entry: Entry) -> None:
-        self._met.append(entry)
+    def add(self, entry: Entry) -> None:
+        self._entries_read.append(entry)
         self._by_id[entry.id] = entry
         self._note_queue(entry.value)
         if self._head is None:
             self._find_head(entry)
-        while self._want is not None and self._want in self._by_id:
-            self._step(self._by_id[self._want])
+        while self._wanted_id is not None and self._wanted_id in self._by_id:
+            self._follow_parent(self._by_id[self._wanted_id])
 
-    def pass_by(self, entry: Entry) -> None:
+    def add_before_tail(self, entry: Entry) -> None:
         """Process an entry before the tail; only waiting messages matter there."""
         value = entry.value
         self._note_queue(value)
         if isinstance(value, Queued):
             self._queued[value.id] = value
-        elif not self.misses_queue:
+        elif not self.lacks_queue:
             # The pass goes backwards, so recorded messages are older than all found so far.
             self._queued = {**self._queued, **{queued.id: queued for queued in reversed(recorded_queue(value) or ())}}
 
@@ -138,7 +138,7 @@ class _Search:
             if isinstance(value.message, Prompt) and value.message.queued_id is not None:
                 self._taken.add(value.message.queued_id)
         elif type(value) in _TYPES_RECORDING_QUEUE and recorded_queue(value) is not None:
-            self.misses_queue = False
+            self.lacks_queue = False
 
     def _find_head(self, entry: Entry) -> None:
         """Set the head from the newest entry that records it, moved on by the nodes after that entry."""
@@ -149,10 +149,10 @@ class _Search:
             head = value.id if value.parent_id == value.state.head else value.state.head
         else:
             return
-        for later in reversed(self._met[:-1]):
+        for later in reversed(self._entries_read[:-1]):
             if later.is_node and self._node(later.value.parent_id) == self._node(head):
                 head = later.id
-        self._head = self._want = head
+        self._head = self._wanted_id = head
 
     def _node(self, name: str | None) -> str | None:
         """Return the node that an id refers to; for an annotation, the node it describes."""
@@ -160,37 +160,37 @@ class _Search:
             name = self._by_id[name].value.parent_id
         return name
 
-    def _step(self, entry: Entry) -> None:
+    def _follow_parent(self, entry: Entry) -> None:
         """Go one step up the path, from an entry that has been read."""
         value = entry.value
-        self._want = value.parent_id
-        if self._fold is None and isinstance(value, Compaction):
-            self._fold = value
+        self._wanted_id = value.parent_id
+        if self._compaction is None and isinstance(value, Compaction):
+            self._compaction = value
             self._kept = value.first_kept_entry_id or value.id
             self.is_stateless = value.state is None
-            self.is_over = self._kept == value.id
-        elif self._fold is not None and self._kept is None:
-            self.is_over = True
+            self.is_complete = self._kept == value.id
+        elif self._compaction is not None and self._kept is None:
+            self.is_complete = True
         if entry.id == self._kept:
             # The parent is read too: the model call of the first kept reply is an annotation of it.
             self._kept = None
-        if self.is_over:
-            self._want = None
+        if self.is_complete:
+            self._wanted_id = None
 
     def entries(self) -> tuple[Entry, ...]:
-        return tuple(reversed(self._met))
+        return tuple(reversed(self._entries_read))
 
-    def found(self, *, queue: bool) -> Tail | None:
-        assert self._fold is not None
-        if any(map(self._reaches_back, self._met)):
+    def result(self, *, queue: bool) -> Tail | None:
+        assert self._compaction is not None
+        if any(map(self._refers_to_unread, self._entries_read)):
             return None
-        return Tail(self.entries(), self._fold.id, self._head, self._waiting() if queue else None)
+        return Tail(self.entries(), self._compaction.id, self._head, self._waiting() if queue else None)
 
     def _waiting(self) -> tuple[Queued, ...]:
         oldest_first = reversed(self._queued.values())
         return tuple(one for one in oldest_first if one.mode in MESSAGE_MODES and one.id not in self._taken)
 
-    def _reaches_back(self, entry: Entry) -> bool:
+    def _refers_to_unread(self, entry: Entry) -> bool:
         """Return whether a request or question is about a node that was not read: its branches are then unknown."""
         value = entry.value
         return isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id

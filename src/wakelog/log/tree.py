@@ -82,9 +82,9 @@ class Tree:
         self.damage: list[Damage] = []
         self._holes: dict[int, Damage] = {}
         self._inherited_holes: tuple[Damage, ...] = ()
-        self._naming_lost: list[Entry] = []
+        self._references_to_lost: list[Entry] = []
         # Replies that a compaction lists as undelivered: later entries may refer to them even if they are unreadable.
-        self._carried: set[str] = set()
+        self._carried_replies: set[str] = set()
         self._head_seq = -1
         self._gap_seq = -1
         self._parents: dict[str, str | None] = {}
@@ -92,7 +92,7 @@ class Tree:
         self._first_child: dict[str, str] = {}
         self._other_children: dict[str, list[str]] = {}
         self._annotations: dict[str, list[Entry]] = {}
-        self._speaks_of: dict[str, str] = {}
+        self._node_of_annotation: dict[str, str] = {}
         self._last_node: str | None = None
         self._inherited: frozenset[str] = frozenset()
         self._by_type: dict[type[Body], list[Entry]] = {}
@@ -108,7 +108,7 @@ class Tree:
             if seq > self.last_seq + 1:
                 self._gap_seq = seq - 1
             self.last_seq = seq
-        if value.id in self.nodes or value.id in self._speaks_of:
+        if value.id in self.nodes or value.id in self._node_of_annotation:
             self._report(entry, "repeated", f"the id {value.id} stands here a second time")
         elif type(value) is Message and value.parent_id == self.head is not None:
             # Fast path for the common case: a message under the head, which becomes the head.
@@ -130,16 +130,16 @@ class Tree:
         for node in branch.nodes:
             self._place(node, self._last_node)
         for annotation in (*branch.inherited_annotations, *branch.annotations):
-            self._join(
+            self._attach(
                 annotation,
                 self._resolve(subject_id(annotation.value)) or self._resolve(annotation.value.parent_id) or self.root,
             )
-        self._inherited = frozenset((*self.nodes, *self._speaks_of))
+        self._inherited = frozenset((*self.nodes, *self._node_of_annotation))
         self._inherited_holes = branch.holes
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
         """Record the places where entries are lost."""
-        self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.hides)
+        self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.may_hide_entries)
 
     @property
     def last_loss_offset(self) -> int:
@@ -151,15 +151,15 @@ class Tree:
         self.head, self._head_seq = node, seq
 
     def _add_node(self, entry: Entry) -> None:
-        if self._names_a_lost_reply(entry.value):
-            self._naming_lost.append(entry)
+        if self._refers_to_lost_reply(entry.value):
+            self._references_to_lost.append(entry)
         parent = self._parent_of(entry)
         head = self._head_after(entry, parent)
         self._place(entry, parent)
         if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if isinstance(entry.value, Compaction) and entry.value.state is not None:
-            self._carried.update(debt.reply_id for debt in entry.value.state.owed)
+            self._carried_replies.update(debt.reply_id for debt in entry.value.state.owed)
         if head is not None:
             self.set_head(head, entry.seq)
 
@@ -201,36 +201,36 @@ class Tree:
         node = self._resolve(subject_id(entry.value)) or self._resolve(named) or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
-        self._join(entry, node)
+        self._attach(entry, node)
         if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if type(entry.value) is Head:
             self._move_head(entry, entry.value.target_id)
         elif type(entry.value) is DamageNote and entry.value.reason == "lost":
             self.mark_unreadable([damage_of_note(entry, entry.value)])
-        elif type(entry.value) in _TYPES_NAMING_A_REPLY and self._names_a_lost_reply(entry.value):
-            self._naming_lost.append(entry)
+        elif type(entry.value) in _TYPES_NAMING_A_REPLY and self._refers_to_lost_reply(entry.value):
+            self._references_to_lost.append(entry)
 
-    def _names_a_lost_reply(self, value: Body) -> bool:
+    def _refers_to_lost_reply(self, value: Body) -> bool:
         """Return whether an entry refers to a reply that is not in the tree: it is lost, or precedes this tail."""
         reply_id = referenced_reply(value)
-        return reply_id is not None and reply_id not in self.nodes and reply_id not in self._carried
+        return reply_id is not None and reply_id not in self.nodes and reply_id not in self._carried_replies
 
     @property
-    def is_too_short(self) -> bool:
+    def may_lack_entries(self) -> bool:
         """Whether entries may be lost: only the whole log shows which are lost and which precede this tail."""
-        return self.partial and bool(self._naming_lost or self._holes) and bool(self.branch().holes)
+        return self.partial and bool(self._references_to_lost or self._holes) and bool(self.branch().holes)
 
-    def trust_before(self, seq: int) -> None:
+    def ignore_missing_before(self, seq: int) -> None:
         """Ignore missing replies named up to the compaction at `seq`; they may precede this tail."""
-        self._naming_lost = [entry for entry in self._naming_lost if entry.seq > seq]
+        self._references_to_lost = [entry for entry in self._references_to_lost if entry.seq > seq]
 
     def _index(self, entry: Entry) -> None:
         self._by_type.setdefault(type(entry.value), []).append(entry)
 
-    def _join(self, annotation: Entry, node: str | None) -> None:
+    def _attach(self, annotation: Entry, node: str | None) -> None:
         """Attach an annotation to its node. Without one, only its id is recorded."""
-        self._speaks_of[annotation.id] = node or ""
+        self._node_of_annotation[annotation.id] = node or ""
         if node is not None:
             self._annotations.setdefault(node, []).append(annotation)
 
@@ -245,7 +245,7 @@ class Tree:
         """Return the node that an id refers to: the node itself, or the node of an annotation."""
         if name is None:
             return None
-        return name if name in self.nodes else self._speaks_of.get(name) or None
+        return name if name in self.nodes else self._node_of_annotation.get(name) or None
 
     def _report(self, entry: Entry, kind: DamageKind, reason: str) -> None:
         digest = digest_of(entry.raw)
@@ -262,9 +262,9 @@ class Tree:
 
     def entry(self, entry_id: str) -> Entry | None:
         """Return the node or annotation with this id; None if there is none."""
-        if entry_id not in self._speaks_of:
+        if entry_id not in self._node_of_annotation:
             return self.nodes.get(entry_id)
-        annotations = self._annotations.get(self._speaks_of[entry_id], ())
+        annotations = self._annotations.get(self._node_of_annotation[entry_id], ())
         return next((annotation for annotation in annotations if annotation.id == entry_id), None)
 
     def branch(self, at: str | None = None) -> Branch:
@@ -280,7 +280,7 @@ class Tree:
             if inherited
             else (),
             last_loss_offset=self.last_loss_offset,
-            holes=self._holes_on(path) if self._holes or self._inherited_holes or self._naming_lost else (),
+            holes=self._holes_on(path) if self._holes or self._inherited_holes or self._references_to_lost else (),
         )
 
     def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
@@ -288,7 +288,7 @@ class Tree:
         folds = [self.nodes[node] for node in path if node not in self._inherited]
         last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
-        own = [*self._holes.values(), *(damage_of_reference(entry) for entry in self._naming_lost)]
+        own = [*self._holes.values(), *(damage_of_reference(entry) for entry in self._references_to_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
         return (*(self._inherited_holes if last is None else ()), *since)
 
@@ -320,16 +320,16 @@ class Tree:
         """Return the nodes of this session itself, in log order; the first is the session header."""
         return (node for node in self.nodes.values() if node.id not in self._inherited)
 
-    def own_of(self, kind: type[Body]) -> Sequence[Entry]:
+    def own_entries_of(self, kind: type[Body]) -> Sequence[Entry]:
         """Return the session's own entries of one of the indexed types (`_INDEXED`), in log order."""
         return self._by_type.get(kind, ())
 
     @property
-    def card(self) -> SessionHeader:
+    def header(self) -> SessionHeader:
         """The session header; an empty one if the first line cannot be read."""
         return next((node.value for node in self.own_nodes() if isinstance(node.value, SessionHeader)), SessionHeader())
 
-    def own(self) -> list[Entry]:
+    def own_entries(self) -> list[Entry]:
         """Return every entry of this session itself that is in the tree, in log order."""
         annotations = (annotation for annotations in self._annotations.values() for annotation in annotations)
         return sorted(self._own([*self.nodes.values(), *annotations]), key=_seq)

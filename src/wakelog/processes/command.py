@@ -42,7 +42,7 @@ class CommandOutput:
         self._left_out = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def take(self, piece: bytes) -> str:
+    def add(self, piece: bytes) -> str:
         """Keep a piece; return the text to show for it, which ends at a complete character."""
         was_whole = not self._left_out
         room = self._half - len(self._head)
@@ -52,7 +52,7 @@ class CommandOutput:
             return self._decoder.decode(piece)
         return "\n[the output is too long to be shown live]\n" if was_whole else ""
 
-    def rest(self) -> str:
+    def final_text(self) -> str:
         """Return the text still to be shown at the end: the replacement for an incomplete character."""
         return "" if self._left_out else self._decoder.decode(b"", final=True)
 
@@ -95,16 +95,16 @@ class CommandResult(msgspec.Struct, frozen=True):
     number: int
     output: str
     timed_out: bool
-    left: tuple[str, ...] = ()
-    is_clear: bool = True
+    remaining: tuple[str, ...] = ()
+    is_complete: bool = True
 
     @property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """Message about processes that may still run although the command should have ended; empty if none may."""
-        named = f": {'; '.join(self.left)}" if self.left else ""
+        named = f": {'; '.join(self.remaining)}" if self.remaining else ""
         if self.how == "remains":
             return f"stopping the command did not work: it may still be running{named}"
-        if self.how == "lost" and (self.left or not self.is_clear):
+        if self.how == "lost" and (self.remaining or not self.is_complete):
             return f"processes of the command may still be running{named}"
         return ""
 
@@ -124,21 +124,21 @@ async def run_command(
     """
     output = CommandOutput()
     running = _RunningCommand(argv, cwd, env, with_errors=with_errors)
-    alarm = asyncio.get_running_loop().call_later(timeout_s, running.time_is_up)
+    alarm = asyncio.get_running_loop().call_later(timeout_s, running.stop_at_time_limit)
     try:
         while piece := await running.pieces.get():
-            text = output.take(piece)
+            text = output.add(piece)
             if show and text:
                 show(text)
     except asyncio.CancelledError:
         await running.end()
-        if show and (doubt := running.doubt()):
+        if show and (doubt := running.warning()):
             show(f"\n[{doubt}]\n")
         raise
     finally:
         alarm.cancel()
         await running.end()
-    if show and (text := output.rest()):
+    if show and (text := output.final_text()):
         show(text)
     return running.ended(output.text())
 
@@ -180,14 +180,14 @@ class _RunningCommand:
         self._loop.add_reader(self._output, self._read_output)
         self._loop.add_reader(self._report, self._read_report)
 
-    def time_is_up(self) -> None:
+    def stop_at_time_limit(self) -> None:
         """Stop the command because its time limit is over."""
         self._timed_out = not self._gone.is_set()
-        self._cut_lifeline()
+        self._close_lifeline()
 
     async def end(self) -> None:
         """Stop the command if it still runs, and wait for its end."""
-        self._cut_lifeline()
+        self._close_lifeline()
         await self._gone.wait()
 
     def ended(self, output: str) -> CommandResult:
@@ -200,13 +200,13 @@ class _RunningCommand:
         is_clear = said.is_clear and said.how in _ENDINGS
         return CommandResult(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
 
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """Return a message about processes that may still run after a stop; empty if there are none."""
         with contextlib.suppress(OSError):
-            return self.ended("").doubt
+            return self.ended("").warning
         return ""
 
-    def _cut_lifeline(self) -> None:
+    def _close_lifeline(self) -> None:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -240,7 +240,7 @@ class _RunningCommand:
             self._found = _kill_unsupervised(self._said.leader, self._output)
         os.close(self._report)
         os.close(self._output)
-        self._cut_lifeline()
+        self._close_lifeline()
         self._gone.set()
         self.pieces.put_nowait(b"")
 

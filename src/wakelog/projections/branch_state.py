@@ -44,8 +44,8 @@ class BranchState(msgspec.Struct):
     `said_*` is what settings name, `answered_*` what the last reply names; `owed` are undelivered replies.
     """
 
-    said_model: str | None = None
-    said_provider: str | None = None
+    set_model: str | None = None
+    set_provider: str | None = None
     answered_model: str | None = None
     answered_provider: str | None = None
     ends_in: str | None = None
@@ -61,19 +61,19 @@ class BranchState(msgspec.Struct):
     context: ContextEntry | None = None
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
-    owed: tuple[UndeliveredReply, ...] = ()
+    undelivered: tuple[UndeliveredReply, ...] = ()
     send_failed: tuple[SendFailed, ...] = ()
     """The last failed attempt to send each undelivered reply, since the worker attached."""
 
     @property
     def model(self) -> str | None:
         """The model in force; without a setting, the model of the last reply."""
-        return self.said_model or self.answered_model
+        return self.set_model or self.answered_model
 
     @property
     def provider(self) -> str | None:
         """The provider in force; without a setting, the provider of the last reply."""
-        return self.said_provider or self.answered_provider
+        return self.set_provider or self.answered_provider
 
 
 def branch_state(branch: Branch) -> BranchState:
@@ -107,36 +107,36 @@ def apply_node(state: BranchState, node: Entry) -> None:
         state.answers += _ends_model_call(node)
 
 
-def initial_branch_state(fold: CarriedState, *, own: bool) -> BranchState:
+def initial_branch_state(carried: CarriedState, *, own: bool) -> BranchState:
     """Return the initial state of a fold after a compaction. A fork does not inherit the open work of its parent."""
     return BranchState(
-        said_model=fold.model,
-        said_provider=fold.provider,
-        answered_model=fold.answered_model,
-        answered_provider=fold.answered_provider,
-        ends_in=fold.ends_in,
-        answers=fold.answers,
-        steps=fold.steps,
-        settings=fold.settings,
-        context=fold.context,
-        queue=fold.queue if own else (),
-        attention=fold.attention if own else (),
-        owed=fold.owed if own else (),
-        send_failed=fold.send_failed if own else (),
+        set_model=carried.model,
+        set_provider=carried.provider,
+        answered_model=carried.answered_model,
+        answered_provider=carried.answered_provider,
+        ends_in=carried.ends_in,
+        answers=carried.answers,
+        steps=carried.steps,
+        settings=carried.settings,
+        context=carried.context,
+        queue=carried.queue if own else (),
+        attention=carried.attention if own else (),
+        undelivered=carried.owed if own else (),
+        send_failed=carried.send_failed if own else (),
     )
 
 
-def _apply_message(state: BranchState, said: AnyMessage) -> None:
+def _apply_message(state: BranchState, message: AnyMessage) -> None:
     """Update the state by one message."""
-    if isinstance(said, Reply):
+    if isinstance(message, Reply):
         state.ends_in, state.steps = "reply", state.steps + 1
-        state.answers += said.call_id is not None
-        if said.model is not None:
-            state.answered_model, state.answered_provider = said.model, said.provider
-    elif isinstance(said, ToolResult):
+        state.answers += message.call_id is not None
+        if message.model is not None:
+            state.answered_model, state.answered_provider = message.model, message.provider
+    elif isinstance(message, ToolResult):
         # A cancelled turn stays cancelled while its open tool calls get their results.
         state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
-    elif isinstance(said, Prompt | Note):
+    elif isinstance(message, Prompt | Note):
         state.ends_in, state.steps = "prompt", 0
 
 
@@ -168,11 +168,11 @@ def _apply_settings(state: BranchState, node: Entry) -> None:
     match node.value:
         case SessionHeader(model=model, provider=provider, settings=settings):
             # A fork starts with the settings in force at its fork point.
-            state.said_model = model or state.said_model
-            state.said_provider = provider or state.said_provider
+            state.set_model = model or state.set_model
+            state.set_provider = provider or state.set_provider
             state.settings = {**state.settings, **settings}
         case ModelChange(model=model, provider=provider):
-            state.said_model, state.said_provider = model, provider or state.said_provider
+            state.set_model, state.set_provider = model, provider or state.set_provider
         case Setting(key=key, value=value):
             state.settings = {**state.settings, key: value}
         case ContextEntry() as record:
@@ -192,13 +192,13 @@ class OpenWork:
     """Open work at one point of a branch. On the hot path: every step processes every entry of the tail here."""
 
     def __init__(self, state: BranchState) -> None:
-        self.calls: dict[str, ModelCall] = {}
+        self.model_calls: dict[str, ModelCall] = {}
         self.queue = {entry.id: entry for entry in state.queue}
         self.attention = {entry.id: entry for entry in state.attention}
-        self.owed = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.owed)
+        self.undelivered = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.undelivered)
         self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
-    def step(self, value: Body) -> None:
+    def apply(self, value: Body) -> None:
         """Update by one more entry. Entries must come in seq order."""
         step = _APPLY_BY_TYPE.get(type(value))
         if step is not None:
@@ -208,59 +208,61 @@ class OpenWork:
         """Write the open work into a state."""
         state.queue = tuple(self.queue.values())
         state.attention = tuple(self.attention.values())
-        state.owed = tuple(UndeliveredReply(reply_id=reply_id, channel=channel) for reply_id, channel in self.owed)
-        state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.owed)
+        state.undelivered = tuple(
+            UndeliveredReply(reply_id=reply_id, channel=channel) for reply_id, channel in self.undelivered
+        )
+        state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.undelivered)
 
-    def call(self, call: ModelCall) -> None:
+    def add_model_call(self, call: ModelCall) -> None:
         """Note a model call, which names the queued entry that it takes up and the channels of its reply."""
-        self.calls[call.reply_id] = call
+        self.model_calls[call.reply_id] = call
         self.queue.pop(call.queued_id or "", None)
 
-    def sent(self, sent: Sent) -> None:
+    def mark_sent(self, sent: Sent) -> None:
         """Remove a delivered reply from the undelivered ones."""
-        self.owed.pop((sent.reply_id, sent.channel), None)
+        self.undelivered.pop((sent.reply_id, sent.channel), None)
 
-    def failed_to_send(self, failed: SendFailed) -> None:
+    def add_send_failure(self, failed: SendFailed) -> None:
         """Record a failed send; the last attempt counts."""
         self.send_failed[failed.reply_id, failed.channel] = failed
 
-    def activity(self, activity: Activity) -> None:
+    def add_activity(self, activity: Activity) -> None:
         """Reset failed sends when a new worker attaches."""
         if activity.event == "attached":
             self.send_failed.clear()
 
-    def message(self, message: Message) -> None:
+    def add_message(self, message: Message) -> None:
         """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
         said = message.message
         if isinstance(said, Reply):
             # It goes to the channels of the model call that made it, which has the same parent.
-            call = self.calls.pop(message.id, None)
+            call = self.model_calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
-                self.owed.update(dict.fromkeys((message.id, channel) for channel in call.channels))
+                self.undelivered.update(dict.fromkeys((message.id, channel) for channel in call.channels))
         elif isinstance(said, Prompt):
             self.queue.pop(said.queued_id or "", None)
-            self.forget_cancels()
+            self.drop_cancels()
         elif isinstance(said, ToolResult) and self.attention:
-            self._forget_questions(said)
+            self._close_questions_about(said)
 
-    def queued(self, queued: Queued) -> None:
+    def add_queued(self, queued: Queued) -> None:
         """Add an entry to the queue; it stays there until another entry names it."""
         self.queue[queued.id] = queued
 
-    def forget_cancels(self, _: Cancelled | None = None) -> None:
+    def drop_cancels(self, _: Cancelled | None = None) -> None:
         """Drop queued cancel requests: a cancel applies only to the turn in which it was made."""
         if self.queue:
             self.queue = {key: queued for key, queued in self.queue.items() if queued.mode != "cancel"}
 
-    def asked(self, attention: Attention) -> None:
+    def add_question(self, attention: Attention) -> None:
         """Open a question."""
         self.attention[attention.id] = attention
 
-    def resolved(self, resolved: AttentionResolved) -> None:
+    def close_question(self, resolved: AttentionResolved) -> None:
         """Close a question that a person has answered."""
         self.attention.pop(resolved.attention_id, None)
 
-    def _forget_questions(self, result: ToolResult) -> None:
+    def _close_questions_about(self, result: ToolResult) -> None:
         """Close questions about a tool call that has a result: its turn was cancelled, or it was settled otherwise."""
         call = (result.reply_id, result.tool_call_id)
         for asked in [*self.attention.values()]:
@@ -269,15 +271,15 @@ class OpenWork:
 
 
 _APPLY_BY_TYPE: dict[type[Body], Callable[[OpenWork, Any], None]] = {
-    ModelCall: OpenWork.call,
-    Sent: OpenWork.sent,
-    SendFailed: OpenWork.failed_to_send,
-    Activity: OpenWork.activity,
-    Message: OpenWork.message,
-    Queued: OpenWork.queued,
-    Cancelled: OpenWork.forget_cancels,
-    Attention: OpenWork.asked,
-    AttentionResolved: OpenWork.resolved,
+    ModelCall: OpenWork.add_model_call,
+    Sent: OpenWork.mark_sent,
+    SendFailed: OpenWork.add_send_failure,
+    Activity: OpenWork.add_activity,
+    Message: OpenWork.add_message,
+    Queued: OpenWork.add_queued,
+    Cancelled: OpenWork.drop_cancels,
+    Attention: OpenWork.add_question,
+    AttentionResolved: OpenWork.close_question,
 }
 
 
@@ -291,5 +293,5 @@ def queue_of_branch(entries: Iterable[Entry]) -> tuple[Queued, ...]:
         if isinstance(entry.value, Compaction) and entry.value.state is not None:
             opened = OpenWork(initial_branch_state(entry.value.state, own=True))
         else:
-            opened.step(entry.value)
+            opened.apply(entry.value)
     return tuple(opened.queue.values())

@@ -141,9 +141,9 @@ class Context(Value, frozen=True, kw_only=True):
         """The estimated size of the messages in tokens."""
         return sum(message_tokens(message) for message in self.messages)
 
-    def until(self, at: int) -> "Context":
+    def first_messages(self, count: int) -> "Context":
         """Return this context with its first `at` messages only."""
-        return msgspec.structs.replace(self, messages=self.messages[:at], entry_ids=self.entry_ids[:at])
+        return msgspec.structs.replace(self, messages=self.messages[:count], entry_ids=self.entry_ids[:count])
 
 
 def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: BranchState | None = None) -> Context:
@@ -254,20 +254,20 @@ def _with_content(message: ContextMessage) -> ContextMessage | None:
     return message if message.content or message.role == "toolResult" else None
 
 
-def _context_message(said: AnyMessage) -> ContextMessage:
-    content = tuple(part for part in said.parts if not isinstance(part, UnknownPart))
-    match said:
+def _context_message(message: AnyMessage) -> ContextMessage:
+    content = tuple(part for part in message.parts if not isinstance(part, UnknownPart))
+    match message:
         case Prompt() | Note():
             return ContextMessage(role="user", content=content)
         case Reply():
-            return ContextMessage(role="assistant", content=content, model=said.model, provider=said.provider)
+            return ContextMessage(role="assistant", content=content, model=message.model, provider=message.provider)
         case ToolResult():
             return ContextMessage(
                 role="toolResult",
                 content=content,
-                tool_call_id=said.tool_call_id,
-                tool_name=said.tool_name,
-                is_error=said.settled != "ok",
+                tool_call_id=message.tool_call_id,
+                tool_name=message.tool_name,
+                is_error=message.effective_status != "ok",
             )
 
 

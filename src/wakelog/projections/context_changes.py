@@ -23,32 +23,32 @@ _APPROVAL_TEXTS = {
 }
 
 
-def describe_context(record: ContextEntry, before: ContextEntry | None = None) -> str:
+def describe_context(entry: ContextEntry, before: ContextEntry | None = None) -> str:
     """Return the description; `before` is the `context` entry that was in force until then."""
     return (
         ", ".join(
-            [*_instruction_changes(record, before), *_approval_changes(record, before), *_other_changes(record, before)]
+            [*_instruction_changes(entry, before), *_approval_changes(entry, before), *_other_changes(entry, before)]
         )
         or "as it was"
     )
 
 
-def _instruction_changes(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
+def _instruction_changes(entry: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
     known = before.sources if before is not None else ()
-    yield from (source.path for source in record.sources if source not in known)
-    if record.system is not None and (before is None or record.system != before.system):
+    yield from (source.path for source in entry.sources if source not in known)
+    if entry.system is not None and (before is None or entry.system != before.system):
         yield "instructions"
-    if before is not None and before.system is not None and record.system is None:
+    if before is not None and before.system is not None and entry.system is None:
         yield "no instructions"
-    if before is None or record.tools != before.tools:
-        yield "tools" if record.tools is not None else "no tools"
+    if before is None or entry.tools != before.tools:
+        yield "tools" if entry.tools is not None else "no tools"
 
 
-def _approval_changes(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
-    approval, was = _default_approval(record), _default_approval(before) if before is not None else None
+def _approval_changes(entry: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
+    approval, was = _default_approval(entry), _default_approval(before) if before is not None else None
     if approval is not None and approval != was:
         yield f"approval {approval}"
-    tools = _approval_by_tool(record)
+    tools = _approval_by_tool(entry)
     old = _approval_by_tool(before) if before is not None else {}
     now = {tool: tools.get(tool, approval) for tool in (*tools, *(tool for tool in old if tool not in tools))}
     then = {tool: old.get(tool, was) if before is not None else approval for tool in now}
@@ -58,22 +58,22 @@ def _approval_changes(record: ContextEntry, before: ContextEntry | None) -> Iter
             yield f"{', '.join(names)} {several if len(names) > 1 else one}"
 
 
-def _other_changes(record: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
+def _other_changes(entry: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
     """Yield the names of other policy fields and parameters that changed; none for the first `context` entry."""
     if before is None:
         return
-    keys = [key for key in record.policy if key not in _APPROVAL_KEYS]
-    yield from (key for key in keys if record.policy[key] != before.policy.get(key))
-    yield from (key for key in {**before.params, **record.params} if record.params.get(key) != before.params.get(key))
+    keys = [key for key in entry.policy if key not in _APPROVAL_KEYS]
+    yield from (key for key in keys if entry.policy[key] != before.policy.get(key))
+    yield from (key for key in {**before.params, **entry.params} if entry.params.get(key) != before.params.get(key))
 
 
-def _default_approval(record: ContextEntry) -> str | None:
-    found = record.policy.get("approval")
+def _default_approval(entry: ContextEntry) -> str | None:
+    found = entry.policy.get("approval")
     return found if isinstance(found, str) else None
 
 
-def _approval_by_tool(record: ContextEntry) -> Mapping[str, object]:
-    found = record.policy.get("approvals")
+def _approval_by_tool(entry: ContextEntry) -> Mapping[str, object]:
+    found = entry.policy.get("approvals")
     return found if isinstance(found, dict) else {}
 
 

@@ -32,7 +32,7 @@ class Losses(msgspec.Struct, frozen=True):
 
     holes: tuple[Damage, ...]
     tools: tuple[LostTool, ...] = ()
-    sent: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     """Ids of unreadable replies that were delivered."""
 
     @property
@@ -51,7 +51,7 @@ def losses(tree: Tree, branch: Branch) -> Losses | None:
     holes = tuple(msgspec.structs.replace(hole, line=0) for hole in unknown)
     if not holes:
         return None
-    entries = tree.own()
+    entries = tree.own_entries()
     return Losses(holes, _lost_tools(tree, entries), _delivered_lost_replies(tree, entries))
 
 

@@ -54,24 +54,24 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
     found = pending(branch, here)
-    work = HeadWork(len(found.open_calls), found.cut is not None, queue_at_head(tree, here.queue))
-    return build_overview(tree.card, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, here.queue))
+    return build_overview(tree.header, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
 
 
 class HeadWork(msgspec.Struct, frozen=True):
     """Open work at the head: the number of open tool calls, whether a reply is interrupted, and the queue."""
 
-    open_calls: int
-    is_cut: bool
+    open_tool_calls: int
+    is_interrupted: bool
     queue: tuple[Queued, ...]
 
 
 def build_overview(
-    card: SessionHeader,
+    header: SessionHeader,
     entries: int,
     head: str | None,
     session: SessionState,
-    here: BranchState,
+    branch: BranchState,
     work: HeadWork,
     *,
     held: bool = False,
@@ -79,33 +79,33 @@ def build_overview(
 ) -> Overview:
     """Build the overview of a session from its header, states and open work."""
     return Overview(
-        id=card.id,
-        agent=card.agent,
-        sender=card.sender,
-        number=card.number,
-        cwd=card.cwd,
+        id=header.id,
+        agent=header.agent,
+        sender=header.sender,
+        number=header.number,
+        cwd=header.cwd,
         title=session.title,
-        created=card.timestamp,
+        created=header.timestamp,
         entries=entries,
         messages=session.messages,
         head=head,
-        model=here.model,
-        provider=here.provider,
-        settings=here.settings,
+        model=branch.model,
+        provider=branch.provider,
+        settings=branch.settings,
         archived=session.archived,
         uptime_ms=session.uptime_ms,
         calls=session.calls,
         usage=session.usage,
-        open_calls=work.open_calls,
-        undelivered=len(here.owed),
+        open_calls=work.open_tool_calls,
+        undelivered=len(branch.undelivered),
         queue=work.queue,
-        attention=here.attention,
-        state=_state_name(session, here, work, held=held, damaged=damaged),
+        attention=branch.attention,
+        state=_state_name(session, branch, work, held=held, damaged=damaged),
     )
 
 
 def _state_name(
-    session: SessionState, here: BranchState, work: HeadWork, *, held: bool, damaged: bool
+    session: SessionState, branch: BranchState, work: HeadWork, *, held: bool, damaged: bool
 ) -> SessionStateName:
     if session.terminated:
         return "terminated"
@@ -113,11 +113,11 @@ def _state_name(
         return "damaged"
     if held:
         return "running"
-    if here.attention:
+    if branch.attention:
         return "waiting"
-    if here.ends_in == "failed":
+    if branch.ends_in == "failed":
         return "failed"
     said = any(queued.mode != "cancel" for queued in work.queue)
-    if work.open_calls or work.is_cut or said or here.ends_in in ("prompt", "result", "faulted"):
+    if work.open_tool_calls or work.is_interrupted or said or branch.ends_in in ("prompt", "result", "faulted"):
         return "dormant" if session.dormant else "owes"
-    return "undelivered" if here.owed else "rest"
+    return "undelivered" if branch.undelivered else "rest"

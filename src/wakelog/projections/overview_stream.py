@@ -33,7 +33,7 @@ class SessionStateBuilder:
 
     def result(self) -> SessionState:
         """Return the state after the last entry."""
-        self._state.uptime = self._uptime.found
+        self._state.uptime = self._uptime.uptime
         return self._state
 
 
@@ -41,7 +41,7 @@ class FirstPass:
     """The first pass, in log order, while the outline is built: session header, queue, and session state."""
 
     def __init__(self) -> None:
-        self.card: SessionHeader | None = None
+        self.header: SessionHeader | None = None
         self.queue = QueueBuilder()
         self.session = SessionStateBuilder()
         self.is_ordered = True
@@ -50,8 +50,8 @@ class FirstPass:
 
     def add(self, entry: Entry, *, is_placed: bool) -> None:
         """Add the next own, non-repeated entry of the session. `is_placed`: it is a node or an annotation of one."""
-        if self.card is None and isinstance(entry.value, SessionHeader):
-            self.card = entry.value
+        if self.header is None and isinstance(entry.value, SessionHeader):
+            self.header = entry.value
         self.is_ordered = self.is_ordered and entry.seq > self._last_seq
         self._last_seq = entry.seq
         self.queue.add(entry)
@@ -66,7 +66,7 @@ class ConversationBuilder:
         self.state = BranchState()
         self.carried = BranchState()
         """The state from which the fold over open work starts."""
-        self.start = self.since = -1
+        self.start = self.start_seq = -1
         """The number and the seq of the session's own last compaction with state."""
         self.head: str | None = None
         self.ends_in_session = False
@@ -75,7 +75,7 @@ class ConversationBuilder:
         self._first_kept = 0
         # By tool call id: the number of the reply and the hash of its id. Only the last compaction determines how far
         # back tool calls count, so older ones are kept too.
-        self._asked: dict[str, list[tuple[int, int]]] = {}
+        self._unanswered: dict[str, list[tuple[int, int]]] = {}
 
     def add(self, node: Entry, number: int) -> None:
         """Add the next node."""
@@ -83,73 +83,73 @@ class ConversationBuilder:
         if isinstance(value, Compaction):
             self._first_kept = self._kept_by(value, number)
         if isinstance(value, Compaction) and value.state is not None:
-            self._begin_at(node, value, number)
+            self._start_at(node, value, number)
         else:
             apply_node(self.state, node)
         if isinstance(value, Message):
-            self._count_calls(value, number)
+            self._track_tool_calls(value, number)
         self.head, self.ends_in_session = node.id, isinstance(value, SessionHeader)
 
-    def _begin_at(self, node: Entry, fold: Compaction, number: int) -> None:
+    def _start_at(self, node: Entry, compaction: Compaction, number: int) -> None:
         own = number >= self._outline.inherited
-        assert fold.state is not None
-        self.state = initial_branch_state(fold.state, own=own)
-        self.state.answers += fold.call_id is not None
+        assert compaction.state is not None
+        self.state = initial_branch_state(compaction.state, own=own)
+        self.state.answers += compaction.call_id is not None
         if own:
-            self.carried = initial_branch_state(fold.state, own=True)
-            self.start, self.since = number, node.seq
+            self.carried = initial_branch_state(compaction.state, own=True)
+            self.start, self.start_seq = number, node.seq
 
-    def _kept_by(self, fold: Compaction, number: int) -> int:
+    def _kept_by(self, compaction: Compaction, number: int) -> int:
         """Return the number of the first node that a compaction keeps, or its own; see `active`."""
-        kept = fold.first_kept_entry_id
+        kept = compaction.first_kept_entry_id
         found = self._outline.number(kept) if kept is not None else NO_NUMBER
         is_kept = found != NO_NUMBER and found <= number and self._outline.is_node(found) and self._path[found]
         return found if is_kept else number
 
-    def _count_calls(self, value: Message, number: int) -> None:
+    def _track_tool_calls(self, value: Message, number: int) -> None:
         said = value.message
         if isinstance(said, Reply):
-            for call in said.calls:
-                self._asked.setdefault(call.id, []).append((number, id_hash(value.id)))
-        elif isinstance(said, ToolResult) and said.tool_call_id in self._asked:
-            self._close(said)
+            for call in said.tool_calls:
+                self._unanswered.setdefault(call.id, []).append((number, id_hash(value.id)))
+        elif isinstance(said, ToolResult) and said.tool_call_id in self._unanswered:
+            self._close_tool_call(said)
 
-    def _close(self, result: ToolResult) -> None:
+    def _close_tool_call(self, result: ToolResult) -> None:
         """Remove the tool call that a result answers: the latest one with its id, of the reply that it names."""
-        asked = self._asked[result.tool_call_id]
+        asked = self._unanswered[result.tool_call_id]
         reply = id_hash(result.reply_id) if result.reply_id is not None else None
         for at in range(len(asked) - 1, -1, -1):
             if reply in (None, asked[at][1]):
                 del asked[at]
                 break
         if not asked:
-            del self._asked[result.tool_call_id]
+            del self._unanswered[result.tool_call_id]
 
     @property
-    def open_calls(self) -> int:
+    def open_tool_calls(self) -> int:
         """The number of open tool calls."""
-        return sum(number >= self._first_kept for asked in self._asked.values() for number, _ in asked)
+        return sum(number >= self._first_kept for asked in self._unanswered.values() for number, _ in asked)
 
 
 class OpenWorkBuilder:
     """Fold over open work on the head branch; input: the session's own entries on it, in seq order."""
 
-    def __init__(self, outline: Outline, path: bytearray, begun: BranchState) -> None:
+    def __init__(self, outline: Outline, path: bytearray, carried: BranchState) -> None:
         self._outline = outline
         self._path = path
-        requests = tuple(queued for queued in begun.queue if queued.mode not in MESSAGE_MODES)
-        self._work = OpenWork(BranchState(queue=requests, attention=begun.attention, owed=begun.owed))
+        requests = tuple(queued for queued in carried.queue if queued.mode not in MESSAGE_MODES)
+        self._work = OpenWork(BranchState(queue=requests, attention=carried.attention, undelivered=carried.undelivered))
 
     def add(self, value: Body) -> None:
         """Add the next entry."""
         if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
             # Queued messages belong to the whole session (`QueueFold`); an overview does not use failed sends.
             return
-        self._work.step(value)
-        if isinstance(value, ModelCall) and not self._is_coming(value.reply_id):
-            self._work.calls.pop(value.reply_id, None)
+        self._work.apply(value)
+        if isinstance(value, ModelCall) and not self._has_reply_on_branch(value.reply_id):
+            self._work.model_calls.pop(value.reply_id, None)
 
-    def _is_coming(self, reply_id: str) -> bool:
+    def _has_reply_on_branch(self, reply_id: str) -> bool:
         """Whether the reply of a model call is on this branch; calls without one need not be kept."""
         number = self._outline.number(reply_id)
         return number != NO_NUMBER and bool(self._path[number])
@@ -168,13 +168,13 @@ class BranchStateBuilder:
 
     def __init__(self, outline: Outline, node: int, *, is_ordered: bool) -> None:
         self.path = outline.path(node)
-        self.talk = ConversationBuilder(outline, self.path)
-        self.is_cut = False
-        self._is_asked = False
+        self.conversation = ConversationBuilder(outline, self.path)
+        self.is_interrupted = False
+        self._has_model_call = False
         self._is_ordered = is_ordered
         self._outline = outline
         self._tip = node
-        self._open = OpenWorkBuilder(outline, self.path, self.talk.carried)
+        self._open = OpenWorkBuilder(outline, self.path, self.conversation.carried)
 
     def is_on_path(self, number: int) -> bool:
         """Whether an entry is a node of the path, or an annotation of one."""
@@ -183,31 +183,33 @@ class BranchStateBuilder:
 
     def add(self, number: int, entry: Entry) -> None:
         """Add the next entry of the path."""
-        start = self.talk.start
+        start = self.conversation.start
         if entry.is_node:
-            self.talk.add(entry, number)
+            self.conversation.add(entry, number)
         elif isinstance(entry.value, ModelCall):
-            self._count_request(entry.value, self._outline.node_of(number))
-        if self.talk.start != start:
-            self._open = OpenWorkBuilder(self._outline, self.path, self.talk.carried)
+            self._note_model_call(entry.value, self._outline.node_of(number))
+        if self.conversation.start != start:
+            self._open = OpenWorkBuilder(self._outline, self.path, self.conversation.carried)
         elif self._is_ordered and number >= self._outline.inherited:
             self._open.add(entry.value)
 
-    def _count_request(self, call: ModelCall, node: int) -> None:
+    def _note_model_call(self, call: ModelCall, node: int) -> None:
         """Note a model call whose parent is the tip: no node has followed it."""
-        self._is_asked = self._is_asked or node == self._tip
+        self._has_model_call = self._has_model_call or node == self._tip
         if call.purpose == "reply" and call.parent_id is not None:
-            self.is_cut = self.is_cut or id_hash(call.parent_id) == self._outline.key(self._tip)
+            self.is_interrupted = self.is_interrupted or id_hash(call.parent_id) == self._outline.key(self._tip)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether the tip is a node of this session, not its header, without open tool calls or a later model call."""
-        is_own = self._tip >= self._outline.inherited and self._tip != NO_NUMBER and not self.talk.ends_in_session
-        return is_own and not self._is_asked and not self.talk.open_calls
+        is_own = (
+            self._tip >= self._outline.inherited and self._tip != NO_NUMBER and not self.conversation.ends_in_session
+        )
+        return is_own and not self._has_model_call and not self.conversation.open_tool_calls
 
     def is_open_work(self, number: int, entry: Entry) -> bool:
         """Whether an entry counts for open work: the state carried by the last compaction does not include it."""
-        return number > self.talk.start if entry.is_node else entry.seq > self.talk.since
+        return number > self.conversation.start if entry.is_node else entry.seq > self.conversation.start_seq
 
     def add_open(self, entry: Entry) -> None:
         """Add the next entry, in seq order, of a log that is in another order."""
@@ -215,5 +217,5 @@ class BranchStateBuilder:
 
     def result(self) -> BranchState:
         """Return the state at the end of the path."""
-        self._open.write_into(self.talk.state)
-        return self.talk.state
+        self._open.write_into(self.conversation.state)
+        return self.conversation.state

@@ -31,44 +31,44 @@ class OpenToolCall(msgspec.Struct, frozen=True):
     """A tool call without a result."""
 
     reply_id: str
-    call: ToolCall
-    ours: bool
+    tool_call: ToolCall
+    is_own: bool
     """Whether a model call of this session made the reply: only then may the tool be run."""
-    started: int = 0
+    starts: int = 0
     """How often the tool was started: the number of `tool_started` annotations."""
     replay: ReplayMode | None = None
     """The replay mode of the last `tool_started`: what may be done if it is unknown whether the tool ran."""
     intent: JsonObject = {}
     """The data that the tool recorded before its last start."""
-    shown: str = ""
+    output: str = ""
     """The output of the tool up to its interruption, clipped like a result."""
-    shown_blob: BlobRef | None = None
+    output_blob: BlobRef | None = None
     """The whole output, if `shown` was clipped."""
-    doubtful: bool = False
+    start_may_be_lost: bool = False
     """Whether unreadable bytes follow the reply in the log: the tool then counts as started."""
-    waits: str | None = None
+    question_id: str | None = None
     """The id of the `attention` entry that asks a person about it."""
-    decided: str | None = None
+    decision_id: str | None = None
     """The id of the `attention_resolved` entry that answers."""
-    child: str | None = None
+    child_session: str | None = None
     """The session of the sub-agent that runs it."""
     rerun: bool = False
     """Whether a person requested the tool call again: it then runs only after an approval."""
-    recorded: bool = False
+    made_elsewhere: bool = False
     """Whether no model call in the log made the reply: another program may have made it and run its tools."""
 
     @property
-    def begun(self) -> bool:
+    def may_have_started(self) -> bool:
         """Whether the tool may have taken effect; a sub-agent counts as started once its session is recorded."""
-        return self.started > 0 or self.doubtful or self.child is not None
+        return self.starts > 0 or self.start_may_be_lost or self.child_session is not None
 
 
 class Pending(msgspec.Struct, frozen=True):
     """Pending work at the end of a branch. `owed` are the undelivered replies."""
 
-    open_calls: tuple[OpenToolCall, ...] = ()
-    owed: tuple[UndeliveredReply, ...] = ()
-    cut: str | None = None
+    open_tool_calls: tuple[OpenToolCall, ...] = ()
+    undelivered: tuple[UndeliveredReply, ...] = ()
+    interrupted: str | None = None
     """The id of the `call` entry whose reply is missing or interrupted."""
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
@@ -77,14 +77,16 @@ class Pending(msgspec.Struct, frozen=True):
 def pending(branch: Branch, state: BranchState | None = None) -> Pending:
     """Return the pending work at the end of a branch; pass `state` if the branch state is known."""
     state = state or branch_state(branch)
-    return Pending(open_tool_calls(branch), state.owed, _interrupted_call_id(branch), state.queue, state.attention)
+    return Pending(
+        open_tool_calls(branch), state.undelivered, _interrupted_call_id(branch), state.queue, state.attention
+    )
 
 
 def is_turn_open(branch: Branch) -> bool:
     """Whether a turn is in progress that could be cancelled."""
     state = branch_state(branch)
     open_work = pending(branch, state)
-    return bool(open_work.open_calls or open_work.cut) or state.ends_in in ("prompt", "result", "faulted")
+    return bool(open_work.open_tool_calls or open_work.interrupted) or state.ends_in in ("prompt", "result", "faulted")
 
 
 def open_tool_calls(branch: Branch) -> tuple[OpenToolCall, ...]:
@@ -95,7 +97,7 @@ def open_tool_calls(branch: Branch) -> tuple[OpenToolCall, ...]:
             continue
         said = node.value.message
         if isinstance(said, Reply):
-            asked += [(node, call) for call in said.calls]
+            asked += [(node, call) for call in said.tool_calls]
         elif isinstance(said, ToolResult):
             _close_tool_call(asked, said)
     return tuple(_open_tool_call(branch, reply, call) for reply, call in asked)
@@ -135,19 +137,19 @@ def _open_tool_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenToolCal
     inherited = reply.id in {node.id for node in branch.nodes[: branch.inherited]}
     return OpenToolCall(
         reply_id=reply.id,
-        call=call,
-        ours=ours and not inherited,
-        started=started,
+        tool_call=call,
+        is_own=ours and not inherited,
+        starts=started,
         replay=replay,
         intent=intent,
-        shown=shown.text,
-        shown_blob=_blob_of(shown.parts),
-        doubtful=not inherited and reply.offset < branch.last_loss_offset,
-        waits=waits,
-        decided=decided,
-        child=child,
+        output=shown.text,
+        output_blob=_blob_of(shown.parts),
+        start_may_be_lost=not inherited and reply.offset < branch.last_loss_offset,
+        question_id=waits,
+        decision_id=decided,
+        child_session=child,
         rerun=rerun,
-        recorded=not ours
+        made_elsewhere=not ours
         and not any(_is_model_call_for(annotation, reply.id) for annotation in branch.inherited_annotations),
     )
 
@@ -184,21 +186,21 @@ def _interrupted_call_id(branch: Branch) -> str | None:
 class DroppedWork(msgspec.Struct, frozen=True):
     """Open tool calls, undelivered replies, and queued messages that were not taken up."""
 
-    calls: tuple[OpenToolCall, ...] = ()
-    owed: tuple[UndeliveredReply, ...] = ()
+    open_tool_calls: tuple[OpenToolCall, ...] = ()
+    undelivered: tuple[UndeliveredReply, ...] = ()
     queue: tuple[Queued, ...] = ()
 
     @property
-    def is_unfinished(self) -> bool:
+    def needs_force(self) -> bool:
         """Whether terminating needs force: a tool may have taken effect, or a reply is undelivered."""
-        return bool(self.calls or self.owed)
+        return bool(self.open_tool_calls or self.undelivered)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def descriptions(self) -> tuple[str, ...]:
         """One line of text for each item."""
         return (
-            *(f"the open tool call {call.call.name} ({call.call.id})" for call in self.calls),
-            *(f"the reply {debt.reply_id}, not delivered to {debt.channel}" for debt in self.owed),
+            *(f"the open tool call {call.tool_call.name} ({call.tool_call.id})" for call in self.open_tool_calls),
+            *(f"the reply {debt.reply_id}, not delivered to {debt.channel}" for debt in self.undelivered),
             *(f"the queued message {queued.id}" for queued in self.queue),
         )
 
@@ -217,5 +219,5 @@ def work_dropped_by_end(tree: Tree) -> DroppedWork:
     state = branch_state(branch)
     messages = (queued for queued in queue_at_head(tree, state.queue) if queued.message is not None)
     return DroppedWork(
-        open_tool_calls(branch), state.owed, tuple(queued for queued in messages if queued.mode != "compact")
+        open_tool_calls(branch), state.undelivered, tuple(queued for queued in messages if queued.mode != "compact")
     )

@@ -20,9 +20,9 @@ from wakelog.log.tail import MESSAGE_MODES, recorded_queue
 from wakelog.log.tree import Tree
 
 
-def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules: int = RULES_VERSION) -> tuple[Queued, ...]:
+def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules_version: int = RULES_VERSION) -> tuple[Queued, ...]:
     """Return the queue at the end of a branch, oldest first; `on_branch` are the entries queued on that branch."""
-    if rules < 2:
+    if rules_version < 2:
         said = taken_message_ids(tree) if on_branch else set()
         return tuple(queued for queued in on_branch if queued.id not in said)
     return with_requests(waiting_messages(tree), on_branch)
@@ -37,7 +37,7 @@ def with_requests(messages: Iterable[Queued], on_branch: Iterable[Queued]) -> tu
 def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
     """Return the messages of the whole session that no prompt has taken up."""
     since, carried = _last_recorded_queue(tree) or (-1, tree.queued_before or ())
-    later = [_with_seq(entry) for entry in tree.own_of(Queued) if entry.seq > since]
+    later = [_with_seq(entry) for entry in tree.own_entries_of(Queued) if entry.seq > since]
     found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]
     said = taken_message_ids(tree) if found else set()
     return tuple(queued for queued in found if queued.id not in said)
@@ -52,7 +52,7 @@ def must_record_queue(tree: Tree) -> bool:
     """Whether the next `activity` entry must record the queue: no entry since the last compaction of rules 1 has."""
     old = [
         fold.seq
-        for fold in tree.own_of(Compaction)
+        for fold in tree.own_entries_of(Compaction)
         if _carried_state(fold) is not None and recorded_queue(fold.value) is None
     ]
     since, _ = _last_recorded_queue(tree) or (-1, ())
@@ -62,7 +62,7 @@ def must_record_queue(tree: Tree) -> bool:
 def _last_recorded_queue(tree: Tree) -> tuple[int, tuple[Queued, ...]] | None:
     """Return the seq and the queue of the newest entry that records the queue of the whole session."""
     last: tuple[int, tuple[Queued, ...]] | None = None
-    for entry in (*tree.own_of(Compaction), *tree.own_of(Activity)):
+    for entry in (*tree.own_entries_of(Compaction), *tree.own_entries_of(Activity)):
         queue = recorded_queue(entry.value)
         if queue is not None and (last is None or entry.seq >= last[0]):
             last = (entry.seq, queue)
@@ -117,7 +117,7 @@ class QueueBuilder:
         self._take(_messages_taken_by(value))
 
     def _take(self, names: tuple[str, ...]) -> None:
-        self._taken.add_names(names)
+        self._taken.add_ids(names)
         for name in names:
             self._later.pop(name, None)
 

@@ -54,7 +54,7 @@ class SessionState(msgspec.Struct):
 
 def session_state(tree: Tree) -> SessionState:
     """Return the session state: a fold over its own entries on all branches, from the last compaction with state on."""
-    entries = tree.own()
+    entries = tree.own_entries()
     state, start = SessionState(), 0
     for at in range(len(entries) - 1, -1, -1):
         value = entries[at].value
@@ -69,12 +69,16 @@ def session_state(tree: Tree) -> SessionState:
 
 def is_terminated(tree: Tree) -> bool:
     """Whether a session is terminated; the only session-wide value that every step and every append needs."""
-    return bool(tree.own_of(Terminated)) or any(map(_carries_termination, tree.own_of(Compaction)))
+    return bool(tree.own_entries_of(Terminated)) or any(map(_carries_termination, tree.own_entries_of(Compaction)))
 
 
-def _carries_termination(fold: Entry) -> bool:
+def _carries_termination(compaction: Entry) -> bool:
     """Whether a compaction carries that the session was terminated before it."""
-    return isinstance(fold.value, Compaction) and fold.value.state is not None and fold.value.state.terminated
+    return (
+        isinstance(compaction.value, Compaction)
+        and compaction.value.state is not None
+        and compaction.value.state.terminated
+    )
 
 
 def is_dormant(tree: Tree) -> bool:
@@ -82,17 +86,17 @@ def is_dormant(tree: Tree) -> bool:
     return session_state(tree).dormant
 
 
-def initial_session_state(fold: CarriedState) -> SessionState:
+def initial_session_state(carried: CarriedState) -> SessionState:
     """Return the initial state of a fold over a session after a compaction."""
     return SessionState(
-        title=fold.title,
-        archived=fold.archived,
-        terminated=fold.terminated,
-        dormant=fold.dormant,
-        attached=fold.attached_at is not None,
-        calls=fold.calls,
-        usage=fold.usage,
-        messages=fold.messages,
+        title=carried.title,
+        archived=carried.archived,
+        terminated=carried.terminated,
+        dormant=carried.dormant,
+        attached=carried.attached_at is not None,
+        calls=carried.calls,
+        usage=carried.usage,
+        messages=carried.messages,
     )
 
 
@@ -135,11 +139,11 @@ def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the
     return dormant
 
 
-def build_carried_state(tree: Tree, at: str, rules: int = RULES_VERSION) -> CarriedState:
+def build_carried_state(tree: Tree, at: str, rules_version: int = RULES_VERSION) -> CarriedState:
     """Return the state that a compaction appended under `at` must carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
-    if rules < 2:
+    if rules_version < 2:
         return _under_rules_1(_common_values(tree.head, branch, session), tree, branch)
     return carried_state_of(tree.head, branch, session, queue_at_head(tree, branch.queue))
 
@@ -154,8 +158,8 @@ def _common_values(head: str, branch: BranchState, session: SessionState) -> Car
         calls=session.calls,
         usage=session.usage,
         messages=session.messages,
-        model=branch.said_model,
-        provider=branch.said_provider,
+        model=branch.set_model,
+        provider=branch.set_provider,
         answered_model=branch.answered_model,
         answered_provider=branch.answered_provider,
         ends_in=branch.ends_in,
@@ -164,13 +168,13 @@ def _common_values(head: str, branch: BranchState, session: SessionState) -> Car
         settings=branch.settings,
         context=branch.context,
         attention=branch.attention,
-        owed=branch.owed,
+        owed=branch.undelivered,
         send_failed=branch.send_failed,
     )
 
 
 def _under_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> CarriedState:
-    uptime_ms, attached_at = uptime_of_rules_1(tree.own())
+    uptime_ms, attached_at = uptime_of_rules_1(tree.own_entries())
     said = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))
     return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
 

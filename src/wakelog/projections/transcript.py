@@ -69,7 +69,7 @@ class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def transcript(
     branch: Branch,
-    unsealed: Sequence[Partial] = (),
+    journal_partials: Sequence[Partial] = (),
     *,
     running: bool = False,
     waiting: Iterable[Queued] | None = None,
@@ -80,7 +80,9 @@ def transcript(
     `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
-    known = TranscriptContext(results_in(branch.nodes), nodes.__contains__, unsealed=unsealed, running=running)
+    known = TranscriptContext(
+        results_in(branch.nodes), nodes.__contains__, journal_partials=journal_partials, running=running
+    )
     rows = rows_of_part(branch, known)
     if waiting is None:
         waiting = branch_state(branch).queue if branch.annotations else ()
@@ -94,7 +96,7 @@ class TranscriptContext(msgspec.Struct):
     """The result of each tool call, by (reply, call id). It may come after the part."""
     is_on_branch: Callable[[str], bool]
     """Whether an id belongs to a node of the whole branch."""
-    unsealed: Sequence[Partial] = ()
+    journal_partials: Sequence[Partial] = ()
     running: bool = False
     shown: set[str] = set()
     """Ids of the results that are already included in the row of a tool call."""
@@ -102,12 +104,12 @@ class TranscriptContext(msgspec.Struct):
     """The `context` entry in force before the part."""
 
 
-def rows_of_part(stretch: Branch, known: TranscriptContext) -> Iterator[TranscriptRow]:
+def rows_of_part(part: Branch, known: TranscriptContext) -> Iterator[TranscriptRow]:
     """Yield the rows of some nodes of a branch, in order. `annotations` must hold all annotations of these nodes."""
-    labels, words, changes = _labels(stretch), _open_call_statuses(stretch), _context_descriptions(stretch, known)
-    cuts, outputs = _interrupted_replies(stretch, known), _interrupted_outputs(stretch, known.unsealed)
-    state = {partial.id: "running" if known.running else "interrupted" for partial in known.unsealed}
-    for node in stretch.nodes:
+    labels, words, changes = _labels(part), _open_call_statuses(part), _context_descriptions(part, known)
+    cuts, outputs = _interrupted_replies(part, known), _interrupted_outputs(part, known.journal_partials)
+    state = {partial.id: "running" if known.running else "interrupted" for partial in known.journal_partials}
+    for node in part.nodes:
         for row in _rows(node, known.results, known.shown, labels.get(node.id, ())):
             if row.kind == "call" and row.status == "open":
                 output = outputs.get((node.id, row.call_id))
@@ -129,7 +131,7 @@ def count_messages(branch: Branch) -> int:
     return sum(isinstance(node.value, Message) for node in branch.nodes)
 
 
-def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[TranscriptRow]:
+def journal_rows(journal_partials: Sequence[Partial], *, running: bool) -> list[TranscriptRow]:
     """Return rows for journal content alone: replies, and the output of tools."""
     state = "running" if running else "interrupted"
     return [
@@ -142,13 +144,13 @@ def journal_rows(unsealed: Sequence[Partial], *, running: bool) -> list[Transcri
             text=BaseMessage(content=partial.content).text,
             journal=state,
         )
-        for partial in unsealed
+        for partial in journal_partials
     ]
 
 
-def _context_descriptions(stretch: Branch, known: TranscriptContext) -> dict[str, str]:
+def _context_descriptions(part: Branch, known: TranscriptContext) -> dict[str, str]:
     """Return the description of each `context` entry: what it changes of the one before it."""
-    records = [node.value for node in stretch.nodes if isinstance(node.value, ContextEntry)]
+    records = [node.value for node in part.nodes if isinstance(node.value, ContextEntry)]
     before = [known.context, *records]
     known.context = before[-1]
     return {record.id: describe_context(record, last) for record, last in zip(records, before, strict=False)}
@@ -177,11 +179,11 @@ def _open_call_statuses(branch: Branch) -> dict[tuple[str, str], str]:
     return words
 
 
-def _interrupted_replies(stretch: Branch, known: TranscriptContext) -> dict[str, list[Partial]]:
+def _interrupted_replies(part: Branch, known: TranscriptContext) -> dict[str, list[Partial]]:
     """Return the text of interrupted replies, by the node they were to follow."""
     last = {
         partial.reply_id: partial
-        for partial in _partials(stretch, known.unsealed)
+        for partial in _partials(part, known.journal_partials)
         if partial.tool_call_id is None and partial.error is None
     }
     cuts: dict[str, list[Partial]] = {}
@@ -191,20 +193,20 @@ def _interrupted_replies(stretch: Branch, known: TranscriptContext) -> dict[str,
     return cuts
 
 
-def _interrupted_outputs(branch: Branch, unsealed: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
+def _interrupted_outputs(branch: Branch, journal_partials: Sequence[Partial]) -> dict[tuple[str, str], Partial]:
     """Return the output of interrupted tools, by (reply, call id)."""
     return {
         (partial.reply_id, partial.tool_call_id): partial
-        for partial in _partials(branch, unsealed)
+        for partial in _partials(branch, journal_partials)
         if partial.tool_call_id is not None
     }
 
 
-def _partials(branch: Branch, unsealed: Sequence[Partial]) -> list[Partial]:
+def _partials(branch: Branch, journal_partials: Sequence[Partial]) -> list[Partial]:
     """Return all `partial` values in log order, then those from journals, which are newer."""
     return [
         *(annotation.value for annotation in branch.annotations if isinstance(annotation.value, Partial)),
-        *unsealed,
+        *journal_partials,
     ]
 
 
@@ -225,7 +227,7 @@ def results_with_calls(nodes: Iterable[Entry]) -> Iterator[tuple[tuple[str, str]
     for node in nodes:
         match node.value:
             case Message(message=Reply() as reply):
-                open_ids.update((call.id, node.id) for call in reply.calls)
+                open_ids.update((call.id, node.id) for call in reply.tool_calls)
             case Message(message=ToolResult(tool_call_id=call_id, reply_id=named)):
                 reply_id = named or open_ids.get(call_id, "")
                 if open_ids.get(call_id) == reply_id:
@@ -317,7 +319,7 @@ def _result_row(node: Entry, result: ToolResult) -> TranscriptRow:
         "result",
         name=result.tool_name,
         text=parts_text(result.parts),
-        status=result.settled,
+        status=result.effective_status,
         duration_ms=result.duration_ms,
         truncated=result.truncated,
     )

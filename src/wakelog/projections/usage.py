@@ -40,8 +40,8 @@ class BranchUsage(msgspec.Struct, frozen=True):
     """Usage of one branch, and the part of it that is on no other branch."""
 
     leaf: str
-    spent: UsageTotal
-    alone: UsageTotal
+    total: UsageTotal
+    exclusive: UsageTotal
 
 
 def usage(entries: Iterable[Entry]) -> UsageTotal:
@@ -101,27 +101,27 @@ def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
     fold = UptimeCounter(found or Uptime())
     for entry in entries[start:]:
         fold.add(entry.value)
-    return fold.found
+    return fold.uptime
 
 
 class UptimeCounter:
     """Streaming `uptime`; input: entries in seq order."""
 
     def __init__(self, found: Uptime) -> None:
-        self.found = found
+        self.uptime = found
         self._reruns: set[str] = set()
 
     def add(self, value: Body) -> None:
         """Add the next entry."""
         carried = _carried_uptime(value)
         if carried is not None:
-            self.found, self._reruns = carried, set()
+            self.uptime, self._reruns = carried, set()
         elif isinstance(value, Activity):
-            self.found = _after_activity(self.found, value)
+            self.uptime = _after_activity(self.uptime, value)
         elif isinstance(value, ModelCall) and value.purpose == "rerun":
             self._reruns.add(value.reply_id)
-        elif self.found.attached_at is not None and _is_written_by_worker(value, self._reruns):
-            self.found = msgspec.structs.replace(self.found, worked_at=value.timestamp)
+        elif self.uptime.attached_at is not None and _is_written_by_worker(value, self._reruns):
+            self.uptime = msgspec.structs.replace(self.uptime, worked_at=value.timestamp)
 
 
 def _last_carried_uptime(entries: Sequence[Entry]) -> tuple[int, Uptime | None]:

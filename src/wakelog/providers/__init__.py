@@ -67,7 +67,7 @@ def needs_reasoning_back(provider: str, model: str) -> bool:
 
 
 def open_provider(
-    provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_from: str = ""
+    provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_source: str = ""
 ) -> Provider:
     """Return the provider of that name for that model. Keys and addresses come from the environment.
 
@@ -75,7 +75,7 @@ def open_provider(
     """
     check_provider_name(provider)
     found = os.environ if environ is None else environ
-    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found, key_from)
+    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found, key_source)
     return opened
 
 

@@ -19,12 +19,12 @@ class Vendor(msgspec.Struct, frozen=True):
 
     name: str
     address: str
-    keys: tuple[str, ...]
+    key_variables: tuple[str, ...]
     """Variables that may hold a key; the first that is set is used."""
-    base_url: str
-    headers: tuple[str, ...] = ()
+    url_variable: str
+    header_variables: tuple[str, ...] = ()
     """Variables whose values are sent in headers and may be secret."""
-    adds: str = ""
+    path_suffix: str = ""
     """Suffix that the SDK appends to every address; an address may end in it or not."""
 
 
@@ -33,9 +33,9 @@ class Server(msgspec.Struct, frozen=True):
 
     url: str
     key: str = ""
-    is_owner: bool = False
+    is_vendor: bool = False
     """Whether this is the provider itself, and not a compatible server."""
-    key_from: str = "the key"
+    key_source: str = "the key"
     """Where the key came from, in words; without a key, the variable that could hold it."""
 
     @property
@@ -47,27 +47,32 @@ class Server(msgspec.Struct, frozen=True):
     def refusal(self) -> str:
         """How the server treats the key if it refuses it, for messages."""
         if not self.key:
-            return f"does not answer without a key, and {self.key_from} is not set"
-        return f"does not accept {self.key_from}, or not for this"
+            return f"does not answer without a key, and {self.key_source} is not set"
+        return f"does not accept {self.key_source}, or not for this"
 
 
-def resolve_server(owner: Vendor, endpoint: str | None, environ: Mapping[str, str], key_from: str = "") -> Server:
+def resolve_server(vendor: Vendor, endpoint: str | None, environ: Mapping[str, str], key_source: str = "") -> Server:
     """Return the server to call. `UsageError` for an invalid address, a missing key, or one that may not be sent there.
 
     `key_from` describes where the key came from, if that is not its environment variable.
     """
-    url = (endpoint or environ.get(owner.base_url) or owner.address).rstrip("/").removesuffix(owner.adds)
-    place, own = parse_address(url), parse_address(owner.address)
-    variable = next((name for name in owner.keys if _header_value(environ, name)), owner.keys[0])
+    url = (endpoint or environ.get(vendor.url_variable) or vendor.address).rstrip("/").removesuffix(vendor.path_suffix)
+    place, own = parse_address(url), parse_address(vendor.address)
+    variable = next((name for name in vendor.key_variables if _header_value(environ, name)), vendor.key_variables[0])
     key = _header_value(environ, variable)
-    words = (key_from or f"the key in {variable}") if key else variable
-    server = Server(url, key, is_owner=_is_host_or_subdomain(place.host, own.host), key_from=words)
-    if server.is_owner and not key:
-        hint = f"set {owner.keys[0]}, or use --model demo, which needs none"
-        raise UsageError(f"there is no key for {owner.name}", hint=hint)
-    others = [_header_value(environ, variable) for variable in owner.headers]
+    words = (key_source or f"the key in {variable}") if key else variable
+    server = Server(url, key, is_vendor=_is_host_or_subdomain(place.host, own.host), key_source=words)
+    if server.is_vendor and not key:
+        hint = f"set {vendor.key_variables[0]}, or use --model demo, which needs none"
+        raise UsageError(f"there is no key for {vendor.name}", hint=hint)
+    others = [_header_value(environ, variable) for variable in vendor.header_variables]
     if key or any(others):
-        check_trusted(url, own=owner.address, named=environ.get(owner.base_url), variable=owner.base_url)
+        check_trusted(
+            url,
+            vendor_address=vendor.address,
+            configured_address=environ.get(vendor.url_variable),
+            variable=vendor.url_variable,
+        )
     return server
 
 
@@ -95,11 +100,15 @@ def _header_value(environ: Mapping[str, str], variable: str) -> str:
 # ── trust ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_trusted(endpoint: str, *, own: str, named: str | None, variable: str) -> None:
+def check_trusted(endpoint: str, *, vendor_address: str, configured_address: str | None, variable: str) -> None:
     """Raise `UsageError` unless a key may be sent there; `named` is the value of the environment variable."""
-    place, home = parse_address(endpoint), parse_address(own)
+    place, home = parse_address(endpoint), parse_address(vendor_address)
     is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_host_or_subdomain(place.host, home.host)
-    if is_loopback(endpoint) or is_of_owner or _origin(place) == _origin(parse_address(named or own)):
+    if (
+        is_loopback(endpoint)
+        or is_of_owner
+        or _origin(place) == _origin(parse_address(configured_address or vendor_address))
+    ):
         return
     raise UsageError(
         f"the session names {_origin(place)}, and keys are not sent where only a log says so",

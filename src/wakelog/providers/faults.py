@@ -62,7 +62,7 @@ def kind_of_status(status: int) -> str:
 
 def fault(
     kind: str,
-    said: str = "",
+    server_message: str = "",
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
@@ -71,7 +71,7 @@ def fault(
     """Return a fault of a kind, with the server's message; a delay in the headers takes precedence over `delay_ms`."""
     around = headers or {}
     words = KIND_TEXTS[kind] + (f" ({status})" if status else "")
-    quoted = _part_without_key(one_line(said)) if kind == "auth" else _KEY.sub("…", one_line(said))
+    quoted = _part_without_key(one_line(server_message)) if kind == "auth" else _KEY.sub("…", one_line(server_message))
     retryable = kind in RETRYABLE and around.get("x-should-retry") != "false"
     wait_ms = retry_delay_ms(around) or delay_ms
     return Faulted(kind, f"{words}: {quoted}" if quoted else words, retryable, wait_ms if retryable else None)
@@ -83,13 +83,13 @@ def _part_without_key(line: str) -> str:
     return found[1] if found is not None else ""
 
 
-def with_server_name(told: Faulted, *, host: str, refusal: str) -> Faulted:
+def with_server_name(original: Faulted, *, host: str, refusal: str) -> Faulted:
     """Return a fault that names its server, where that helps; `refusal` says how the server treats the key."""
-    words = _TEXTS_WITH_HOST.get(told.kind)
-    if words is None or not told.message.startswith(KIND_TEXTS[told.kind]):
-        return told
-    rest = told.message.removeprefix(KIND_TEXTS[told.kind])
-    return msgspec.structs.replace(told, message=words.format(host=host, refusal=refusal) + rest)
+    words = _TEXTS_WITH_HOST.get(original.kind)
+    if words is None or not original.message.startswith(KIND_TEXTS[original.kind]):
+        return original
+    rest = original.message.removeprefix(KIND_TEXTS[original.kind])
+    return msgspec.structs.replace(original, message=words.format(host=host, refusal=refusal) + rest)
 
 
 def fault_of_content_type(content_type: str | None) -> Faulted | None:

@@ -75,17 +75,17 @@ class Sdk(NamedTuple):
     """Base class of everything that it raises."""
     status_error: type[Exception]
     """Raised for a response that is an error from the start."""
-    refused: Callable[[int, Mapping[str, str], Any], Faulted]
+    fault_of_response: Callable[[int, Mapping[str, str], Any], Faulted]
     """Turns such a response into a fault: status, headers and body."""
 
 
-def open_client(sdk: Sdk, server: Server, silence_s: float) -> Any:
+def open_client(sdk: Sdk, server: Server, idle_timeout_s: float) -> Any:
     """Return the SDK's client for one reply. `UsageError` for a proxy that cannot be used."""
     return sdk.client(
         api_key=server.key or _NO_KEY,
         base_url=server.url,
         max_retries=0,
-        timeout=httpx2.Timeout(silence_s, connect=_CONNECT_TIMEOUT_S),
+        timeout=httpx2.Timeout(idle_timeout_s, connect=_CONNECT_TIMEOUT_S),
         http_client=_http_client(sdk, server),
     )
 
@@ -112,12 +112,12 @@ def tls_context() -> ssl.SSLContext:
 
 
 async def stream_reply(
-    asking: AbstractAsyncContextManager[HttpResponse], reader: ReplyParser, sdk: Sdk, server: Server
+    sending: AbstractAsyncContextManager[HttpResponse], reader: ReplyParser, sdk: Sdk, server: Server
 ) -> AsyncIterator[Delta]:
     """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""
     end: Finished | Faulted | None = None
     try:
-        async with asking as response, contextlib.aclosing(_read_deltas(response, reader)) as said:
+        async with sending as response, contextlib.aclosing(_read_deltas(response, reader)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     end = delta
@@ -153,7 +153,7 @@ def _fault_of_exception(error: Exception, sdk: Sdk) -> Faulted:
     """Return the fault for an exception of the SDK or its socket before a reply begins."""
     if isinstance(error, sdk.status_error):
         told: Any = error
-        return sdk.refused(told.status_code, told.response.headers, _json_body(told.response))
+        return sdk.fault_of_response(told.status_code, told.response.headers, _json_body(told.response))
     cause = error.__cause__ or error
     if isinstance(cause, httpx2.TimeoutException):
         return fault("timeout")
@@ -188,14 +188,14 @@ class WireFormat(NamedTuple):
     """Wire format of a provider, by the name of the provider."""
 
     name: str
-    owner: Vendor
-    sdk: Callable[[], Sdk]
+    vendor: Vendor
+    load_sdk: Callable[[], Sdk]
     """Loads the SDK, which takes a while."""
-    written: Callable[[ModelRequest, Params, Server], JsonObject]
+    build_body: Callable[[ModelRequest, Params, Server], JsonObject]
     """Builds the body of a request to a server."""
-    sent: Callable[[Any, JsonObject], AbstractAsyncContextManager[HttpResponse]]
+    send_body: Callable[[Any, JsonObject], AbstractAsyncContextManager[HttpResponse]]
     """Sends a body through a client, unchanged, and provides the response."""
-    reader: Callable[[ModelRequest], ReplyParser]
+    create_parser: Callable[[ModelRequest], ReplyParser]
     """Creates the parser of a reply."""
     signs_reasoning: bool = False
     """Whether reasoning has a signature over its text, and must be sent back unchanged."""
@@ -231,25 +231,27 @@ class HttpProvider:
         if request.prefill:
             return play_fault(_CANNOT_RESUME)
         asking = _send_request(self._way, open_client(sdk, server, self._silence_s), body)
-        return stream_reply(asking, self._way.reader(request), sdk, server)
+        return stream_reply(asking, self._way.create_parser(request), sdk, server)
 
     def _prepared(self, request: ModelRequest) -> tuple[Server, JsonObject, Sdk]:
         """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
         way, params = self._way, parse_params(request.params)
-        server = resolve_server(way.owner, params.endpoint, self._environ, self._key_from)
-        body = way.written(request_without_media(request) if params.media == "note" else request, params, server)
+        server = resolve_server(way.vendor, params.endpoint, self._environ, self._key_from)
+        body = way.build_body(request_without_media(request) if params.media == "note" else request, params, server)
         # The SDK takes seconds to load: mistakes that can be found without it are reported first.
-        return server, body, way.sdk()
+        return server, body, way.load_sdk()
 
 
 @contextlib.asynccontextmanager
-async def _send_request(way: WireFormat, client: Any, body: JsonObject) -> AsyncIterator[HttpResponse]:
-    async with client, way.sent(client, body) as response:
+async def _send_request(wire_format: WireFormat, client: Any, body: JsonObject) -> AsyncIterator[HttpResponse]:
+    async with client, wire_format.send_body(client, body) as response:
         yield response
 
 
-def open_http_provider(way: WireFormat, model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
+def open_http_provider(
+    wire_format: WireFormat, model: str, environ: Mapping[str, str], key_source: str
+) -> HttpProvider:
     """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
-    if model == way.name:
-        raise UsageError(f"{way.name} alone names no model", hint=f"write {way.name}:NAME")
-    return HttpProvider(way, environ=environ, key_from=key_from)
+    if model == wire_format.name:
+        raise UsageError(f"{wire_format.name} alone names no model", hint=f"write {wire_format.name}:NAME")
+    return HttpProvider(wire_format, environ=environ, key_from=key_source)

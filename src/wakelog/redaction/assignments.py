@@ -97,7 +97,7 @@ def _row(
 ) -> Shape:
     """Build the shape of an assignment."""
     return Shape(
-        word="assignment",
+        kind="assignment",
         starts=starts,
         kept=kept,
         body=[Run(signs, _LEAST, _MOST, escapes=escapes, maximal=True)],
@@ -218,7 +218,7 @@ def _is_mixed(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - onl
 def _pgpass(start: str, needs: str) -> Shape:
     """Build the shape of `host:port:database:user:password`, with port 5432, or `*` for host and port."""
     return Shape(
-        word="assignment",
+        kind="assignment",
         starts=(start,),
         clues=(start[:5],),
         kept=[Run(r"^\s:\"'\\", 1, 63), ":", Run(r"^\s:\"'\\", 1, 63), ":"],
@@ -234,7 +234,7 @@ def _pgpass(start: str, needs: str) -> Shape:
 
 CONTEXT_SHAPES: tuple[Shape, ...] = (
     Shape(
-        word="aws-secret-key",
+        kind="aws-secret-key",
         starts=("AKIA", "ASIA"),
         kept=[Run("A-Z0-9", 16, 16), Run(r"\s,;:|\"'=\\-", 1, 12)],
         unless=_EXAMPLE,
@@ -244,7 +244,7 @@ CONTEXT_SHAPES: tuple[Shape, ...] = (
     ),
     # The password may contain an @: the last @ of the URL separates it from the host.
     Shape(
-        word="url-password",
+        kind="url-password",
         starts=("://", ":\\/\\/"),
         kept=[Run(r"^\s:/?#@\"'`<>{}()\[\]\\|,", 0, 256), ":"],
         unless=r"(?i:(?:pass|passwd|password|pwd|secret|token|user|\*+|x+|\.+)@)|\$|%[({s]",
@@ -258,7 +258,7 @@ CONTEXT_SHAPES: tuple[Shape, ...] = (
 
 _UNNAMED = (
     Shape(
-        word="assignment",
+        kind="assignment",
         starts=("password",),
         kept=[_GAP],
         body=[Run(r"^\s\"'\\", 3, _MOST, maximal=True)],
@@ -270,7 +270,7 @@ _UNNAMED = (
     ),
     *(_pgpass(*start) for start in ((":5432:", "5"), ("*:*:", "*"))),
     Shape(
-        word="assignment",
+        kind="assignment",
         starts=("-u", "--user", "--proxy-user"),
         kept=[("", " ", "=", " '", ' "', "='", '="', "'", '"', ' \\"'), Run(r"^\s:\"'\\/", 0, 63), ":"],
         body=[Run(r"^\s\"'\\", 3, _MOST, maximal=True)],
@@ -282,7 +282,7 @@ _UNNAMED = (
         yields=True,
     ),
     Shape(
-        word="assignment",
+        kind="assignment",
         starts=("auth",),
         kept=[_NAME_ENDS, _BLANKS, ("=", ":"), _BLANKS, ("", '"', "'", _ESCAPED_QUOTE)],
         body=[Run("A-Za-z0-9+/=", 8, 256, maximal=True)],

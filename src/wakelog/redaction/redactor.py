@@ -63,13 +63,13 @@ class Redactor:
 
     def feed(self, piece: str) -> str:
         """Add the next piece; return the text that is decided by it."""
-        return self._pass_on(piece, final=False)
+        return self._process(piece, final=False)
 
     def end(self, piece: str = "") -> str:
         """Add the last piece, if any; return the rest of the text."""
-        return self._pass_on(piece, final=True)
+        return self._process(piece, final=True)
 
-    def _pass_on(self, piece: str, *, final: bool) -> str:
+    def _process(self, piece: str, *, final: bool) -> str:
         if self._rule == "off":
             return piece
         self._seen += piece
@@ -81,7 +81,7 @@ class Redactor:
         near = [] if final else named + list(finder.starts(text, max(begin, len(text) - finder.reach)))
         begun = [] if final else list(finder.unfinished(text, self._floor))
         is_short = not final and len(text) - self._at < SHORT_TEXT_CHARS
-        places = near if is_short else named + list(finder.beginnings(text, begin))
+        places = near if is_short else named + list(finder.candidates(text, begin))
         given: list[str] = []
         while self._leave(final=final):
             stop = len(text) if final else self._first_open(near, begun)
@@ -92,7 +92,7 @@ class Redactor:
                 break
             self._enter(hit, given)
         self._names = self._names_after(near, begun) if near or begun else []
-        self._forget()
+        self._drop_decided()
         return "".join(given)
 
     def _first_open(self, near: list[Position], begun: list[tuple[int, bool]]) -> int:
@@ -126,7 +126,7 @@ class Redactor:
     def _enter(self, hit: "_Hit", given: list[str]) -> None:
         kept = redact(self._seen[hit.start : hit.secret], "keys")
         given += (self._seen[self._at : hit.start], kept.text, hit.shape.mark)
-        self.hits += (*kept.hits, hit.shape.word)
+        self.hits += (*kept.hits, hit.shape.kind)
         self._at, self._within = hit.end, hit.shape
 
     def _leave(self, *, final: bool) -> bool:
@@ -143,9 +143,9 @@ class Redactor:
         self._within = None
         return True
 
-    def _forget(self) -> None:
+    def _drop_decided(self) -> None:
         """Discard decided text that is too old to be looked at again."""
-        begin = self._at - self._finder.memory
+        begin = self._at - self._finder.lookback
         if begin > 0:
             self._seen = self._seen[begin:]
             self._at -= begin
@@ -178,7 +178,7 @@ def holds_secret(text: str, rule: RedactMode = "assignments") -> bool:
     finder = _finder(rule)
     if len(text) < finder.shortest:
         return False
-    return _first_hit(text, (0, 0, len(text)), finder.beginnings(text, 0)) is not None
+    return _first_hit(text, (0, 0, len(text)), finder.candidates(text, 0)) is not None
 
 
 def redact(text: str, rule: RedactMode = "assignments") -> Redacted:
@@ -251,7 +251,7 @@ def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> An
     """Return a value of a JSON object, or the mark if it is a secret because of its name."""
     if rule != "assignments" or not _is_assigned(name, value):
         return value
-    hits.append(ASSIGNMENT.word)
+    hits.append(ASSIGNMENT.kind)
     return ASSIGNMENT.mark
 
 

@@ -47,12 +47,12 @@ class Runs:
             begin = ones.find(self._run, end)
         return found
 
-    def give_away(self, shape: Shape) -> bool:
+    def identifies(self, shape: Shape) -> bool:
         """Whether every secret of a shape contains such a run near its beginning."""
-        found = self.behind(shape)
+        found = self.distance_max(shape)
         return found is not None and found <= self._far
 
-    def behind(self, shape: Shape) -> int | None:
+    def distance_max(self, shape: Shape) -> int | None:
         """Return the maximum distance from the beginning of a secret of a shape to its run; None if it may lack one."""
         fars = [self._behind([start, *shape.pieces]) for start in shape.starts]
         known = [far for far in fars if far is not None]
@@ -110,7 +110,7 @@ class Finder:
         return max((shape.reach - longest(shape.body) for shape in self.shapes if shape.yields), default=0)
 
     @cached_property
-    def memory(self) -> int:
+    def lookback(self) -> int:
         """How many characters of decided text later positions may look back at."""
         return LOOK_BEHIND + self.longest_start + self.longest_kept
 
@@ -119,7 +119,7 @@ class Finder:
         """The minimum length of a secret."""
         return min(shape.least for shape in self.shapes)
 
-    def beginnings(self, text: str, at: int) -> Iterator[Position]:
+    def candidates(self, text: str, at: int) -> Iterator[Position]:
         """Yield the positions from `at` on where a secret may begin, in order."""
         if len(text) - at < SHORT_TEXT_CHARS:
             for place, shapes in self.starts(text, at):
@@ -193,7 +193,7 @@ class Finder:
     def _clues(self) -> list[_Clue]:
         """The words to search for shapes without a run: no duplicates, and no word that contains another one."""
         found: dict[str, dict[str, None]] = {}
-        hidden = [shape for shape in self.shapes if not (_WORDS.give_away(shape) or _CODES.give_away(shape))]
+        hidden = [shape for shape in self.shapes if not (_WORDS.identifies(shape) or _CODES.identifies(shape))]
         for shape in hidden:
             found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
         always = [word for needs, words in found.items() if needs in ("", *words) for word in words]

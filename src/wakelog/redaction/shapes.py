@@ -34,7 +34,7 @@ class Run(msgspec.Struct, frozen=True):
     possessively: the next character is not of the class, unless the run has `most` characters.
     """
 
-    signs: str
+    chars: str
     least: int
     most: int
     escapes: bool = False
@@ -43,7 +43,7 @@ class Run(msgspec.Struct, frozen=True):
     @property
     def unit(self) -> str:
         """The regular expression for one character."""
-        return rf"(?:[{self.signs}]|\\[\s\S])" if self.escapes else f"[{self.signs}]"
+        return rf"(?:[{self.chars}]|\\[\s\S])" if self.escapes else f"[{self.chars}]"
 
 
 # A tuple is a choice, a list a sequence.
@@ -64,7 +64,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     may be displayed at once, and a shape that does not yield has precedence if it begins at the body or before.
     """
 
-    word: str
+    kind: str
     starts: tuple[str, ...]
     body: list[Piece]
     kept: list[Piece] | None = None
@@ -82,7 +82,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     @property
     def mark(self) -> str:
         """The text that replaces the secret."""
-        return f"[redacted: {self.word}]"
+        return f"[redacted: {self.kind}]"
 
     @property
     def pieces(self) -> list[Piece]:

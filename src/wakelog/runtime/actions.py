@@ -36,21 +36,21 @@ from wakelog.runtime.step import Step, write_cancelled
 
 async def settle_tool_call(step: Step, decision: SettleToolCall) -> None:
     """Write the one result of an open tool call. A subagent that still works on it is cancelled first."""
-    if decision.call.child is not None:
-        await step.world.recall(step.world, decision.call.child)
+    if decision.open_call.child_session is not None:
+        await step.runtime.cancel_subagent(decision.open_call.child_session)
     step.write(Message(message=decision.result))
 
 
 def ask_person(step: Step, decision: AskPerson) -> None:
     """Write a question about a tool call. Instead of an approval question, an undeclared tool gets an error result."""
-    call = decision.call
-    name = call.call.name
-    if decision.reason == "approve" and name not in {tool.get("name") for tool in step.declared()}:
+    call = decision.open_call
+    name = call.tool_call.name
+    if decision.reason == "approve" and name not in {tool.get("name") for tool in step.tool_declarations()}:
         said = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
         step.write(Message(message=tool_result(call, "error", said)))
         return
     step.write(
-        Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id
+        Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.tool_call.id), about=call.reply_id
     )
 
 
@@ -82,10 +82,14 @@ def take_queued(step: Step, decision: TakeQueued) -> None:
 def cancel_turn(step: Step, decision: CancelTurn) -> None:
     """End the turn and keep the text of an interrupted reply. Later steps settle the tool calls that are still open."""
     cut = next(
-        (annotation.value for annotation in step.branch.annotations if annotation.id == step.verdict.snapshot.open.cut),
+        (
+            annotation.value
+            for annotation in step.branch.annotations
+            if annotation.id == step.verdict.snapshot.pending.interrupted
+        ),
         None,
     )
-    write_cancelled(step, decision.queued, step.said_of(cut.reply_id) if isinstance(cut, ModelCall) else "")
+    write_cancelled(step, decision.queued, step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else "")
 
 
 def fail_turn(step: Step, decision: FailTurn) -> None:
@@ -112,19 +116,19 @@ async def deliver(step: Step, decision: Deliver) -> None:
             await channel.delta(reply_id, 0, text)
         await channel.end(reply_id)
 
-    fault = await call_channel(step, step.world.channels[channel], give)
+    fault = await call_channel(step, step.runtime.channels[channel], give)
     if fault is None:
         step.write(Sent(reply_id=reply_id, channel=channel), about=reply_id)
     else:
         write_send_failed(step, reply_id, channel, fault, about=reply_id)
 
 
-async def call_channel(step: Step, channel: Channel, give: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
+async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
     """Call `give` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
     try:
-        await give(channel)
+        await send(channel)
     except Exception as error:  # a channel may be any code, and raise anything
-        if step.rules < 2:
+        if step.rules_version < 2:
             raise
         return _fault_report(step, error)
     return None

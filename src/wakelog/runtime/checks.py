@@ -100,7 +100,7 @@ def _entries(session: Session) -> Iterator[Entry]:
 
 def _ancestor_names(session: Session) -> Iterator[str]:
     """Yield the names of the sessions that a fork inherits from, nearest first, up to one that cannot be read."""
-    origin: Origin | None = session.tree.card.parent
+    origin: Origin | None = session.tree.header.parent
     for _ in range(_FORKS_MAX):
         if origin is None or origin.kind != "fork":
             return

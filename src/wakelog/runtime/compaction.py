@@ -22,7 +22,7 @@ from wakelog.runtime.step import Step, run_until_cancelled, write_cancelled
 
 async def compact(step: Step, decision: Compact) -> None:
     """Ask the model for a summary of everything before the first kept entry, and append the compaction."""
-    await _SummaryRequest(step, decision).do()
+    await _SummaryRequest(step, decision).run()
 
 
 class _SummaryRequest:
@@ -31,39 +31,39 @@ class _SummaryRequest:
     def __init__(self, step: Step, decision: Compact) -> None:
         self.step = step
         self.decision = decision
-        self.whole: Context = build_context(step.branch)
+        self.whole_context: Context = build_context(step.branch)
         self.draft = ReplyDraft()
         self.end: Finished | Faulted = Faulted("cut", "the summary ended before it was finished")
         self.call_id = ""
         self.reply_id = ""
 
-    async def do(self) -> None:
+    async def run(self) -> None:
         """Write the call, stream the summary, and write the compaction or the reason why there is none."""
         context = self._context()
-        provider = self.step.world.provider(context.provider or "", context.model or "")
-        blobs, answers = self.step.world.store.blobs, self.step.state.answers
+        provider = self.step.runtime.open_provider(context.provider or "", context.model or "")
+        blobs, answers = self.step.runtime.store.blobs, self.step.state.answers
         request = build_request(context, blobs, answers=answers, purpose="compaction")
         reply = provider.stream(request)
         self._write_call(context)
         asked = await run_until_cancelled(self.step, self._stream(reply))
         if asked is not None:
             write_cancelled(self.step, asked)
-        elif (error := self._trouble()) is not None:
+        elif (error := self._rejection()) is not None:
             content = fit_entry_content(self.draft.content)
-            self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._used))
+            self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._usage))
         else:
-            self._fold()
+            self._write_compaction()
 
     def _context(self) -> Context:
         """Return the context up to the first kept entry (a prefix in the provider's cache), plus the instructions."""
         wanted = self.step.without_secrets(
             "\n\n".join(filter(None, (words.SUMMARY_INSTRUCTIONS, self.decision.instructions)))
         )
-        blob = self.step.world.store.blobs.put(wanted.encode(), "text/plain")
-        return msgspec.structs.replace(replaced_part(self.whole, self.decision.first_kept), injected=(blob,))
+        blob = self.step.runtime.store.blobs.put(wanted.encode(), "text/plain")
+        return msgspec.structs.replace(replaced_part(self.whole_context, self.decision.first_kept), injected=(blob,))
 
     def _write_call(self, context: Context) -> None:
-        self.reply_id, self.call_id = self.step.world.clock.new_id(), self.step.world.clock.new_id()
+        self.reply_id, self.call_id = self.step.runtime.clock.new_id(), self.step.runtime.clock.new_id()
         self.step.write(
             ModelCall(
                 id=self.call_id,
@@ -80,48 +80,48 @@ class _SummaryRequest:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async with contextlib.aclosing(self._heard(reply)) as said:
+        async with contextlib.aclosing(self._limited(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     return
-                self.draft.take(delta)
+                self.draft.add(delta)
 
-    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
-        return limited_stream(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+    def _limited(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return limited_stream(reply, reasoning=self.step.reasoning, is_recorded=self.step.is_replay)
 
     @property
-    def _said(self) -> str:
+    def _summary(self) -> str:
         said = "".join(part.text for part in self.draft.content if isinstance(part, Text))
         return self.step.without_secrets(said).strip()
 
     @property
-    def _used(self) -> Usage | None:
-        return self.step.priced(self.end.usage) if isinstance(self.end, Finished) else None
+    def _usage(self) -> Usage | None:
+        return self.step.with_cost(self.end.usage) if isinstance(self.end, Finished) else None
 
-    def _trouble(self) -> FaultReport | None:
+    def _rejection(self) -> FaultReport | None:
         """Return why the summary cannot be used; None if it can."""
         if isinstance(self.end, Faulted):
             return FaultReport(
                 kind=self.end.kind, message=self.step.fault_message(self.end.message), retryable=self.end.retryable
             )
-        if not self._said:
+        if not self._summary:
             return FaultReport(kind="empty", message="the summary was empty")
-        if not is_shorter(self.whole, self.decision.first_kept, words.with_summary_prefix(self._said)):
+        if not is_shorter(self.whole_context, self.decision.first_kept, words.with_summary_prefix(self._summary)):
             return FaultReport(kind="did_not_shrink", message="the summary was no shorter than what it stood for")
         return None
 
-    def _fold(self) -> None:
-        summary, kept = words.with_summary_prefix(self._said), self.decision.first_kept
-        folded = replaced_part(self.whole, kept)
-        self.step.fold(
+    def _write_compaction(self) -> None:
+        summary, kept = words.with_summary_prefix(self._summary), self.decision.first_kept
+        folded = replaced_part(self.whole_context, kept)
+        self.step.write_compaction(
             Compaction(
                 summary=summary,
                 first_kept_entry_id=kept,
-                tokens_before=self.whole.tokens,
-                tokens_after=self.whole.tokens - folded.tokens + estimate_tokens((Text(text=summary),)),
+                tokens_before=self.whole_context.tokens,
+                tokens_after=self.whole_context.tokens - folded.tokens + estimate_tokens((Text(text=summary),)),
                 trigger=self.decision.trigger,
                 call_id=self.call_id,
-                usage=self._used,
+                usage=self._usage,
             )
         )

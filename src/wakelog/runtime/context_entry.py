@@ -39,7 +39,7 @@ class Instructions(msgspec.Struct, frozen=True):
     text: str = ""
     sources: tuple[InstructionSource, ...] = ()
 
-    def behind(self, system: str) -> str:
+    def combined_with(self, system: str) -> str:
         """Return the agent's system prompt followed by the text of the files."""
         return _SEPARATOR.join(part for part in (system, self.text) if part)
 
@@ -63,7 +63,7 @@ def store_instructions(
 ) -> tuple[BlobRef | None, tuple[InstructionSource, ...]]:
     """Store the system prompt and, if the policy allows, the files' text as a blob; return it and the sources."""
     loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
-    text = loaded.behind(system)
+    text = loaded.combined_with(system)
     safe = redact(text, policy.redact).text
     return blobs.put(safe.encode(), "text/plain") if safe else None, loaded.sources
 

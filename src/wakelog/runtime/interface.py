@@ -1,20 +1,22 @@
 """The `Runtime` interface: what a step may use besides the log (store, clock, models, tools, channels, cancellation).
 
-`runtime/wake.py` uses nothing else. `runtime/live.py` implements it for a real process; `runtime/replay/` implements it
+`runtime/wake.py` uses nothing else. `runtime/live.py` implements it for a real process, `runtime/replay/`
 with answers from the log, so that replay drives the same steps (law 11: same log, same bytes).
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from wakelog.decide.policy import HookSettings
 from wakelog.errors import WakelogError
 from wakelog.log.entry import RULES_VERSION, ContextEntry, Queued
-from wakelog.ports.runtime import Channel, Clock, HookContext, OpenProvider, Tool, ToolOutcome
+from wakelog.ports.runtime import Channel, Clock, HookContext, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
 from wakelog.session import Session
 from wakelog.stores.retrying import SYSTEM_UPTIME, Uptime
@@ -26,9 +28,9 @@ LEASE_S = 30.0
 class SubagentTask(msgspec.Struct, frozen=True):
     """What a subagent is started with: everything its session begins with."""
 
-    child: str
+    child_session: str
     prompt: str
-    parent: str
+    parent_session: str
     reply_id: str
     tool_call_id: str
     agent: str
@@ -37,47 +39,86 @@ class SubagentTask(msgspec.Struct, frozen=True):
     model: str | None
     provider: str | None
     context: ContextEntry | None
-    """The settings of the parent. The child gets them with one subagent level less, unless `other` is set."""
-    other: SubagentProfile | None = None
+    """The settings of the parent. The child gets them with one subagent level less, unless `profile` is set."""
+    profile: SubagentProfile | None = None
 
 
-class Runtime(msgspec.Struct, frozen=True):
-    """The runtime: everything a step may use besides the log itself."""
+class Runtime(ABC):
+    """Everything a step may use besides the log itself."""
 
-    store: Store
-    clock: Clock
-    holder: str
-    provider: OpenProvider
-    tools: Callable[[str, Sequence[Mapping[str, Any]]], Mapping[str, Tool]]
-    """The tools available in a working folder, by name. Some, such as MCP tools, are built from their declarations."""
-    cancelled: Callable[[Session, int], Awaitable[Queued]]
-    """Waits for a cancel request that is appended after a seq, and returns it."""
-    news: Callable[[Session, int], Awaitable[None]]
-    """Waits until any entry is appended after a seq."""
-    pause: Callable[[int], Awaitable[None]]
-    """Waits a number of milliseconds."""
-    send: Callable[["Runtime", SubagentTask], Awaitable[ToolOutcome | None]]
-    """Runs a subagent until it is at rest and returns its outcome; None while it waits or another worker runs it."""
-    stuck: Callable[["Runtime", str], bool]
-    """Whether a subagent waits for input or another worker holds it, so that running it would do nothing."""
-    recall: Callable[["Runtime", str], Awaitable[None]]
-    """Cancels a subagent's turn."""
-    inject: Callable[[Sequence[HookSettings], HookContext], Awaitable[tuple[str, ...]]]
-    """The texts of the hooks for a run."""
-    alive: Callable[[], AbstractAsyncContextManager[object]] = contextlib.nullcontext
-    """Context of a wake: what tools started for themselves is ended when the last wake leaves it."""
-    obstacle: Callable[["Runtime", SubagentTask], WakelogError | None] = lambda _, __: None
-    """Why a subagent cannot take its next step here, such as a model without a key; None if no reason is known."""
-    redacts: bool = True
-    """Whether input from outside is redacted. False in replay: what is in a log has been redacted before."""
-    channels: Mapping[str, Channel] = {}
-    lease_s: float = LEASE_S
-    uptime: Uptime = SYSTEM_UPTIME
-    """The clock that measures the lease."""
-    rules: int = RULES_VERSION
-    """Version of the rules to decide and write by: the current one, except in replays of what an older one wrote."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        holder: str,
+        *,
+        channels: Mapping[str, Channel],
+        lease_s: float = LEASE_S,
+        redacts_input: bool = True,
+        rules_version: int = RULES_VERSION,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.holder = holder
+        self.channels = channels
+        self.lease_s = lease_s
+        self.lease_clock: Uptime = SYSTEM_UPTIME
+        # False in replay: entries of a log were redacted before they were written.
+        self.redacts_input = redacts_input
+        # The rules to decide and write by: the current ones, except in replays of entries that older ones wrote.
+        self.rules_version = rules_version
+
+    def with_changes(self, **changes: Any) -> Self:
+        """Return a copy with other attributes. A function replaces the method of its name."""
+        changed = copy.copy(self)
+        changed.__dict__.update(changes)
+        return changed
 
     @property
-    def attached(self) -> frozenset[str]:
+    def channel_names(self) -> frozenset[str]:
         """The names of the channels in reach."""
         return frozenset(self.channels)
+
+    @abstractmethod
+    def open_provider(self, provider: str, model: str, /) -> Provider:
+        """Return the provider of a model; `UsageError` if there is none."""
+
+    @abstractmethod
+    def tools(self, cwd: str, declarations: Sequence[Mapping[str, Any]], /) -> Mapping[str, Tool]:
+        """Return the tools available in a working folder, by name. MCP tools are built from their declarations."""
+
+    @abstractmethod
+    async def hook_texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:
+        """Return the texts of the hooks for a run."""
+
+    @abstractmethod
+    async def wait_for_cancel(self, session: Session, seq: int) -> Queued:
+        """Wait for a cancel request that is appended after a seq, and return it."""
+
+    @abstractmethod
+    async def wait_for_entry(self, session: Session, seq: int) -> None:
+        """Wait until any entry is appended after a seq."""
+
+    @abstractmethod
+    async def sleep(self, ms: int) -> None:
+        """Wait a number of milliseconds."""
+
+    @abstractmethod
+    async def run_subagent(self, task: SubagentTask) -> ToolOutcome | None:
+        """Run a subagent until it is idle and return its outcome; None while it waits or another worker runs it."""
+
+    @abstractmethod
+    def is_subagent_blocked(self, child: str) -> bool:
+        """Return whether a subagent waits for input or another worker holds it, so that running it does nothing."""
+
+    @abstractmethod
+    async def cancel_subagent(self, child: str) -> None:
+        """Cancel the turn of a subagent."""
+
+    def subagent_error(self, task: SubagentTask) -> WakelogError | None:  # noqa: ARG002 - no reason is known here
+        """Return why a subagent cannot take its next step here, such as a model without a key; None if unknown."""
+        return None
+
+    def resources(self) -> AbstractAsyncContextManager[object]:
+        """Return the context of a wake. Processes that tools started are ended when the last wake leaves it."""
+        return contextlib.nullcontext()

@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from wakelog.clock import SystemClock
@@ -12,15 +13,15 @@ from wakelog.decide import wording as words
 from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.decide.policy import HookSettings
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import Unavailable, UsageError
+from wakelog.errors import Unavailable, UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
 from wakelog.log.entry import Queued
 from wakelog.log.lines import EntryReader
-from wakelog.ports.runtime import Channel, Clock, Hook, HookContext, OpenProvider, Tool
+from wakelog.ports.runtime import Channel, Clock, Hook, HookContext, OpenProvider, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
 from wakelog.providers import open_provider
 from wakelog.redaction.redactor import redact
-from wakelog.runtime.interface import LEASE_S, Runtime
+from wakelog.runtime.interface import LEASE_S, Runtime, SubagentTask
 from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent, subagent_error
 from wakelog.session import Session
 from wakelog.stores.retrying import without_retries
@@ -32,49 +33,96 @@ from wakelog.tools.subagent import SubagentTool
 _POLL_S = 0.05
 
 
-def live_runtime(
-    store: Store,
-    *,
-    tools: Sequence[Tool | Callable[..., Any]] = (),
-    channels: Sequence[Channel] = (),
-    hooks: Sequence[Hook] = (),
-    servers: ServerPool | None = None,
-    catalog: OpenCatalog | None = None,
-    provider: OpenProvider = open_provider,
-    clock: Clock | None = None,
-    holder: str | None = None,
-    lease_s: float = LEASE_S,
-) -> Runtime:
-    """Return the runtime of a real process. `tools` and `hooks` extend the built-in ones and override equal names.
+class LiveRuntime(Runtime):
+    """The runtime of a real process. `tools` and `hooks` extend the built-in ones and override equal names.
 
     The `memory` hook searches the `catalog`, which is opened for each search in a separate thread. MCP servers run as
     long as a wake; to keep them longer, pass `servers` and enter them around it.
     """
-    given = {tool.name: tool for tool in as_tools(tools)}
-    shared = ServerPool() if servers is None else servers
 
-    def at_hand(cwd: str, declared: Sequence[Mapping[str, Any]]) -> Mapping[str, Tool]:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        channels: Sequence[Channel] = (),
+        hooks: Sequence[Hook] = (),
+        servers: ServerPool | None = None,
+        catalog: OpenCatalog | None = None,
+        provider: OpenProvider = open_provider,
+        clock: Clock | None = None,
+        holder: str | None = None,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        super().__init__(
+            store,
+            clock or SystemClock(),
+            holder or f"{socket.gethostname()}:{os.getpid()}",
+            channels={_checked_channel_name(channel): channel for channel in channels},
+            lease_s=lease_s,
+        )
+        self._tools = {tool.name: tool for tool in as_tools(tools)}
+        self._servers = ServerPool() if servers is None else servers
+        self._open_provider = provider
+        self._hooks = HookRunner({hook.name: hook for hook in hooks}, catalog)
+
+    def open_provider(self, provider: str, model: str, /) -> Provider:
+        """See `Runtime`."""
+        return self._open_provider(provider, model)
+
+    def tools(self, cwd: str, declarations: Sequence[Mapping[str, Any]], /) -> Mapping[str, Tool]:
+        """See `Runtime`."""
         shipped = (*builtin_tools(cwd or os.getcwd()), SubagentTool())
-        return {**{tool.name: tool for tool in shipped}, **mcp_tools(declared, shared, cwd), **given}
+        return {**{tool.name: tool for tool in shipped}, **mcp_tools(declarations, self._servers, cwd), **self._tools}
 
-    return Runtime(
-        store=store,
-        clock=clock or SystemClock(),
-        holder=holder or f"{socket.gethostname()}:{os.getpid()}",
-        provider=provider,
-        tools=at_hand,
-        cancelled=wait_for_cancel,
-        news=wait_for_entry,
-        pause=_sleep,
-        send=run_subagent,
-        stuck=is_subagent_blocked,
-        recall=cancel_subagent,
-        obstacle=subagent_error,
-        alive=lambda: shared,
-        inject=HookRunner({hook.name: hook for hook in hooks}, catalog).texts,
-        channels={_checked_channel_name(channel): channel for channel in channels},
-        lease_s=lease_s,
-    )
+    async def hook_texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:
+        """See `Runtime`."""
+        return await self._hooks.texts(hooks, context)
+
+    async def wait_for_cancel(self, session: Session, seq: int) -> Queued:
+        """Poll the log after `seq` until a cancel is appended. Store outages are waited out without blocking."""
+        store = without_retries(session.store)
+        while True:
+            reader = EntryReader(next_seq=seq + 1)
+            with contextlib.suppress(Unavailable):
+                for entry in reader.feed_all(store.load(session.name, after=seq)):
+                    seq = max(seq, entry.seq)
+                    if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
+                        return entry.value
+            await asyncio.sleep(_POLL_S)
+
+    async def wait_for_entry(self, session: Session, seq: int) -> None:
+        """Poll the log until any entry is appended after `seq`. Store outages are waited out without blocking."""
+        store = without_retries(session.store)
+        while True:
+            with contextlib.suppress(Unavailable):
+                if next(iter(store.load(session.name, after=seq)), None) is not None:
+                    return
+            await asyncio.sleep(_POLL_S)
+
+    async def sleep(self, ms: int) -> None:
+        """See `Runtime`."""
+        await asyncio.sleep(ms / 1000)
+
+    async def run_subagent(self, task: SubagentTask) -> ToolOutcome | None:
+        """See `Runtime`."""
+        return await run_subagent(self, task)
+
+    def is_subagent_blocked(self, child: str) -> bool:
+        """See `Runtime`."""
+        return is_subagent_blocked(self, child)
+
+    async def cancel_subagent(self, child: str) -> None:
+        """See `Runtime`."""
+        await cancel_subagent(self, child)
+
+    def subagent_error(self, task: SubagentTask) -> WakelogError | None:
+        """See `Runtime`."""
+        return subagent_error(self, task)
+
+    def resources(self) -> AbstractAsyncContextManager[object]:
+        """Return the MCP servers: they end when the last wake leaves them."""
+        return self._servers
 
 
 def _checked_channel_name(channel: Channel) -> str:
@@ -87,58 +135,31 @@ def _checked_channel_name(channel: Channel) -> str:
     return channel.name
 
 
-async def _sleep(ms: int) -> None:
-    await asyncio.sleep(ms / 1000)
-
-
 class HookRunner:
     """Texts of hooks before a run. Hooks run once per turn, so that all its requests end in the same text."""
 
-    def __init__(self, given: Mapping[str, Hook], catalog: OpenCatalog | None) -> None:
-        self._given = given
+    def __init__(self, hooks: Mapping[str, Hook], catalog: OpenCatalog | None) -> None:
+        self._hooks = hooks
         self._catalog = catalog
-        self._told: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._texts_by_session: dict[str, tuple[str, tuple[str, ...]]] = {}
 
-    async def texts(self, terms: Sequence[HookSettings], occasion: HookContext) -> tuple[str, ...]:
+    async def texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:
         """Return the texts in the order of the hooks, without empty ones."""
-        turn, told = self._told.get(occasion.session, ("", ()))
-        if turn != occasion.turn_id or not turn:
-            said = [await self._text(each, occasion) for each in terms]
+        turn, told = self._texts_by_session.get(context.session, ("", ()))
+        if turn != context.turn_id or not turn:
+            said = [await self._text(each, context) for each in hooks]
             told = tuple(text for text in said if text)
-            self._told[occasion.session] = (occasion.turn_id, told)
+            self._texts_by_session[context.session] = (context.turn_id, told)
         return told
 
-    async def _text(self, terms: HookSettings, occasion: HookContext) -> str:
-        if has_redaction_mark(terms.options):
-            return words.HOOK_FAILED.format(name=terms.name, why=words.HOOK_REDACTED)
-        return await _run_hook(open_hook(terms, self._given, self._catalog), occasion)
+    async def _text(self, hook: HookSettings, context: HookContext) -> str:
+        if has_redaction_mark(hook.options):
+            return words.HOOK_FAILED.format(name=hook.name, why=words.HOOK_REDACTED)
+        return await _run_hook(open_hook(hook, self._hooks, self._catalog), context)
 
 
-async def _run_hook(hook: Hook, occasion: HookContext) -> str:
+async def _run_hook(hook: Hook, context: HookContext) -> str:
     try:
-        return valid_utf8(await hook.before_run(occasion))
+        return valid_utf8(await hook.before_run(context))
     except Exception as error:  # noqa: BLE001 - a hook may be any code, and raise anything
         return words.HOOK_FAILED.format(name=hook.name, why=valid_utf8(str(error)) or type(error).__name__)
-
-
-async def wait_for_cancel(session: Session, seq: int) -> Queued:
-    """Poll the log after `seq` until a cancel is appended; return it. Store outages are waited out without blocking."""
-    store = without_retries(session.store)
-    while True:
-        reader = EntryReader(next_seq=seq + 1)
-        with contextlib.suppress(Unavailable):
-            for entry in reader.feed_all(store.load(session.name, after=seq)):
-                seq = max(seq, entry.seq)
-                if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
-                    return entry.value
-        await asyncio.sleep(_POLL_S)
-
-
-async def wait_for_entry(session: Session, seq: int) -> None:
-    """Poll the log until any entry is appended after `seq`. Store outages are waited out without blocking."""
-    store = without_retries(session.store)
-    while True:
-        with contextlib.suppress(Unavailable):
-            if next(iter(store.load(session.name, after=seq)), None) is not None:
-                return
-        await asyncio.sleep(_POLL_S)

@@ -40,23 +40,23 @@ _ENDED_EARLY = Faulted("cut", "the reply ended before it was finished", retryabl
 
 async def call_model(step: Step, decision: CallModel) -> None:
     """Call the model for a new reply."""
-    await _ModelCallRun(step, step.world.clock.new_id(), decision.strategy).get()
+    await _ModelCallRun(step, step.runtime.clock.new_id(), decision.strategy).run()
 
 
 async def recover_reply(step: Step, decision: RecoverReply) -> None:
     """Call the model again for an interrupted reply, under the same id."""
-    check_model(step.world.provider, step.session.name, step.state)
-    prior = step.said_of(decision.reply_id)
+    check_model(step.runtime.open_provider, step.session.name, step.state)
+    prior = step.partial_text(decision.reply_id)
     answer = _ModelCallRun(
-        step, decision.reply_id, decision.window, prior=prior if decision.strategy == "resume" else ""
+        step, decision.reply_id, decision.context_strategy, prior=prior if decision.strategy == "resume" else ""
     )
     step.write(Resumed(reply_id=decision.reply_id, strategy=decision.strategy, prior_chars=len(prior)))
-    await answer.get()
+    await answer.run()
 
 
 def _hook_context(step: Step) -> HookContext:
     """Return the description of the coming run that hooks get."""
-    card, (turn_id, prompt) = step.card, _last_prompt(step)
+    card, (turn_id, prompt) = step.header, _last_prompt(step)
     return HookContext(
         session=step.session.name,
         turn_id=turn_id,
@@ -79,7 +79,7 @@ def _last_prompt(step: Step) -> tuple[str, Prompt]:
 def reply_channels(step: Step) -> tuple[str, ...]:
     """Return the channels that get the reply: the one its prompt came from, else all in reach."""
     _, prompt = _last_prompt(step)
-    return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.world.attached))
+    return (prompt.channel,) if prompt.channel is not None else tuple(sorted(step.runtime.channel_names))
 
 
 class _ModelCallRun:
@@ -93,50 +93,50 @@ class _ModelCallRun:
         self.draft = ReplyDraft(prior)
         self.end: Finished | Faulted = _ENDED_EARLY
         self.call_id = ""
-        self.owed = reply_channels(step)
-        self.channels = self._in_reach()
+        self.channel_names = reply_channels(step)
+        self.channels = self._streaming_channels()
         self.channel_faults: dict[str, FaultReport] = {}
 
-    def _in_reach(self) -> dict[str, Channel]:
+    def _streaming_channels(self) -> dict[str, Channel]:
         """Return the channels to stream the reply to; one that waits for an earlier reply gets it later."""
-        channels = {name: channel for name, channel in self.step.world.channels.items() if name in self.owed}
-        if self.step.rules < 2:
+        channels = {name: channel for name, channel in self.step.runtime.channels.items() if name in self.channel_names}
+        if self.step.rules_version < 2:
             return channels
         return {name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}
 
-    async def get(self) -> None:
+    async def run(self) -> None:
         """Write the call, stream the reply, and write the one entry that ends the call."""
         hooks = self.step.policy.hooks
         if hooks and await run_until_cancelled(self.step, self._inject(hooks)) is not None:
             # No request was made yet: the next decision ends the turn.
             return
         context, state = self.context, self.step.state
-        provider = self.step.world.provider(context.provider or "", context.model or "")
+        provider = self.step.runtime.open_provider(context.provider or "", context.model or "")
         needs_back, reasoning = getattr(provider, "needs_reasoning_back", False), self.step.reasoning
         check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
-        request = build_request(context, self.step.world.store.blobs, answers=state.answers, prefill=self.prior)
+        request = build_request(context, self.step.runtime.store.blobs, answers=state.answers, prefill=self.prior)
         # A provider may refuse the request here, before anything is written.
         reply = provider.stream(request)
         self._write_call()
         asked = await run_until_cancelled(self.step, self._stream(reply))
         if asked is not None:
-            self._keep_partial()
+            self._write_partial()
             write_cancelled(self.step, asked, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
-            self._keep_reply(self.end)
+            self._write_reply(self.end)
         else:
-            await self._keep_fault(self.end)
+            await self._write_fault(self.end)
         self._write_send_failures()
 
     async def _inject(self, hooks: Sequence[HookSettings]) -> None:
         """Store the hooks' texts as blobs that the call names. They follow the history and never join it (VIEW-7)."""
-        texts = await self.step.world.inject(hooks, _hook_context(self.step))
-        put = self.step.world.store.blobs.put
+        texts = await self.step.runtime.hook_texts(hooks, _hook_context(self.step))
+        put = self.step.runtime.store.blobs.put
         blobs = tuple(put(self.step.without_secrets(text).encode(), "text/plain") for text in texts)
         self.context = msgspec.structs.replace(self.context, injected=blobs)
 
     def _write_call(self) -> None:
-        self.call_id = self.step.world.clock.new_id()
+        self.call_id = self.step.runtime.clock.new_id()
         context = self.context
         self.step.write(
             ModelCall(
@@ -148,7 +148,7 @@ class _ModelCallRun:
                 from_id=context.entry_ids[0] if context.strategy != "full" and context.entry_ids else None,
                 context_digest=context.digest,
                 injected=context.injected,
-                channels=self.owed,
+                channels=self.channel_names,
                 tokens_estimate=context.tokens,
             )
         )
@@ -156,37 +156,37 @@ class _ModelCallRun:
     # ── stream ───────────────────────────────────────────────────────────────────────────────────
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        await self._begin()
+        await self._begin_on_channels()
         sieve = DeltaRedactor(self.step.redact)
-        async with contextlib.aclosing(self._heard(reply)) as said:
+        async with contextlib.aclosing(self._limited(reply)) as said:
             async for delta in said:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     break
                 for safe in sieve.take(delta) if self.step.redacts else (delta,):
-                    await self._pass_on(safe)
+                    await self._emit(safe)
         if isinstance(self.end, Finished):
             # Text held back from an interrupted reply is dropped: it could be part of a secret.
             for safe in sieve.end():
-                await self._pass_on(safe)
+                await self._emit(safe)
 
-    def _heard(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
-        return limited_stream(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_recorded)
+    def _limited(self, reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+        return limited_stream(reply, self.prior, reasoning=self.step.reasoning, is_recorded=self.step.is_replay)
 
-    async def _pass_on(self, delta: ContentDelta) -> None:
+    async def _emit(self, delta: ContentDelta) -> None:
         # Journaled first: nothing is displayed that a process crash could lose (law 5).
-        self._write_piece(encode_delta(delta))
+        self._write_to_journal(encode_delta(delta))
         offset = self.draft.chars
-        self.draft.take(delta)
+        self.draft.add(delta)
         if isinstance(delta, TextDelta):
             text = delta.text
-            await self._tell(lambda channel: channel.delta(self.reply_id, offset, text))
+            await self._send_to_channels(lambda channel: channel.delta(self.reply_id, offset, text))
 
-    def _write_piece(self, piece: bytes) -> None:
+    def _write_to_journal(self, piece: bytes) -> None:
         fence = self.step.lease.fence
-        self.step.world.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
+        self.step.runtime.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
-    async def _begin(self) -> None:
+    async def _begin_on_channels(self) -> None:
         attempt = count_model_calls(self.step.session.branch(self.step.tip), self.reply_id)
 
         async def begin(channel: Channel) -> None:
@@ -196,33 +196,33 @@ class _ModelCallRun:
             elif attempt > 1:
                 await channel.reset(self.reply_id)
 
-        await self._tell(begin)
+        await self._send_to_channels(begin)
 
-    async def _tell(self, say: Callable[[Channel], Awaitable[None]]) -> None:
+    async def _send_to_channels(self, send: Callable[[Channel], Awaitable[None]]) -> None:
         """Call `say` with every channel; a channel that raises gets nothing more of this reply."""
         for name, channel in [*self.channels.items()]:
-            fault = await call_channel(self.step, channel, say)
+            fault = await call_channel(self.step, channel, send)
             if fault is not None:
                 self.channel_faults[name] = fault
                 del self.channels[name]
 
     # ── end of the call ──────────────────────────────────────────────────────────────────────────
 
-    def _keep_reply(self, end: Finished) -> None:
+    def _write_reply(self, end: Finished) -> None:
         reply = Reply(
             content=self.draft.content,
             call_id=self.call_id,
             model=self.context.model,
             provider=self.context.provider,
             stop_reason=end.stop_reason,
-            usage=self.step.priced(end.usage),
+            usage=self.step.with_cost(end.usage),
             request_id=end.request_id,
         )
         self.step.write(Message(id=self.reply_id, message=reply))
         self._drop_journal()
 
-    async def _keep_fault(self, end: Faulted) -> None:
-        self._keep_partial()
+    async def _write_fault(self, end: Faulted) -> None:
+        self._write_partial()
         # A context overflow is retried at once with a shorter context, even if the provider calls it permanent.
         is_curable = end.kind == CONTEXT_OVERFLOW
         error = FaultReport(
@@ -233,9 +233,9 @@ class _ModelCallRun:
         )
         self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
         if self.draft.chars:
-            await self._tell(lambda channel: channel.reset(self.reply_id))
+            await self._send_to_channels(lambda channel: channel.reset(self.reply_id))
 
-    def _keep_partial(self) -> None:
+    def _write_partial(self) -> None:
         content = fit_entry_content(self.draft.content)
         if content:
             self.step.write(Partial(reply_id=self.reply_id, content=content))
@@ -244,9 +244,9 @@ class _ModelCallRun:
     def _write_send_failures(self) -> None:
         """Write which channels failed, in the order in which the call names them: replay relies on that order."""
         about = self.reply_id if self.step.tip == self.reply_id else None
-        for name in self.owed:
+        for name in self.channel_names:
             if name in self.channel_faults:
                 write_send_failed(self.step, self.reply_id, name, self.channel_faults[name], about=about)
 
     def _drop_journal(self) -> None:
-        self.step.world.store.drop(self.step.session.name, self.reply_id)
+        self.step.runtime.store.drop(self.step.session.name, self.reply_id)

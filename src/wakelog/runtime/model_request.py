@@ -89,7 +89,7 @@ def context_of_call(tree: Tree, call: ModelCall) -> tuple[Context, int]:
     branch = branch_at_call(tree, call)
     context = build_context(branch, call.strategy)
     if call.to_id is not None and call.to_id in context.entry_ids:
-        context = context.until(context.entry_ids.index(call.to_id))
+        context = context.first_messages(context.entry_ids.index(call.to_id))
     return msgspec.structs.replace(context, injected=call.injected), branch_state(branch).answers
 
 
@@ -114,21 +114,21 @@ def check_reasoning(provider: str, *, needs_back: bool, reasoning: ReasoningMode
 class ReasoningFilter:
     """Filters the deltas of one reply."""
 
-    def __init__(self, keeps: ReasoningMode) -> None:
-        self._keeps = keeps
-        self._begin()
+    def __init__(self, mode: ReasoningMode) -> None:
+        self._mode = mode
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._has_text = self._lacks_text = False
 
-    def take(self, delta: Delta) -> list[Delta]:
+    def add(self, delta: Delta) -> list[Delta]:
         """Return the deltas to store and display for the next delta; an empty list if it is left out."""
         if not isinstance(delta, ThinkingDelta):
-            self._begin()
+            self._reset()
             return [delta]
-        if self._keeps == "keep":
+        if self._mode == "keep":
             return [delta]
-        return self._summary(delta) if self._keeps == "summary" else []
+        return self._summary(delta) if self._mode == "summary" else []
 
     def _summary(self, delta: ThinkingDelta) -> list[Delta]:
         """Keep summary text, and signatures and provider data unless text that they cover is left out."""
@@ -139,7 +139,7 @@ class ReasoningFilter:
         if delta.signature is None and delta.bound is None:
             return [delta] if text else []
         has_text, lacks_text = self._has_text, self._lacks_text
-        self._begin()
+        self._reset()
         if not lacks_text:
             return [ThinkingDelta(text, delta.signature, delta.bound, summary=delta.summary)]
         # The signature covers text that is left out, so it is dropped; an empty `bound` still ends the thinking block.
@@ -171,11 +171,11 @@ async def limited_stream(
     async with _closing(reply):
         async for delta in reply:
             if not isinstance(delta, Finished | Faulted) and not is_recorded:
-                fault = room.take(delta)
+                fault = room.add(delta)
                 if fault is not None:
                     yield fault
                     return
-            for heard in kept.take(delta):
+            for heard in kept.add(delta):
                 yield heard
 
 
@@ -187,7 +187,7 @@ class _EntryCapacity:
         self._brackets = BRACKETS_MAX - _ENTRY_BRACKETS
         self._last: type[ContentDelta] | None = None
 
-    def take(self, delta: ContentDelta) -> Faulted | None:
+    def add(self, delta: ContentDelta) -> Faulted | None:
         """Subtract the size of a delta; return a fault if it does not fit."""
         piece = encode_delta(delta)
         self._bytes -= len(piece)

@@ -34,18 +34,18 @@ from wakelog.session import Session
 class Step:
     """One decision and its action, on a session that this worker holds."""
 
-    def __init__(self, world: Runtime, session: Session, lease: Lease, verdict: Verdict) -> None:
-        self.world = world
+    def __init__(self, runtime: Runtime, session: Session, lease: Lease, verdict: Verdict) -> None:
+        self.runtime = runtime
         self.session = session
         self.lease = lease
         self.verdict = verdict
         self.tree: Tree = verdict.snapshot.tree
         self.branch: Branch = verdict.snapshot.branch
         self.state: BranchState = verdict.snapshot.state
-        self.decided_on = session.last_seq
+        self.decided_at_seq = session.last_seq
         assert self.branch.tip is not None
         self.tip = self.branch.tip.id
-        self.begun = False
+        self.has_written = False
 
     @property
     def policy(self) -> Policy:
@@ -53,33 +53,33 @@ class Step:
         return self.verdict.snapshot.policy
 
     @property
-    def rules(self) -> int:
+    def rules_version(self) -> int:
         """The version of the rules that this worker decides and writes by."""
-        return self.verdict.snapshot.rules
+        return self.verdict.snapshot.rules_version
 
     @property
-    def card(self) -> SessionEntry:
+    def header(self) -> SessionEntry:
         """The session header."""
-        return self.tree.card
+        return self.tree.header
 
     @property
     def cwd(self) -> str:
         """The working folder of the agent."""
-        return self.card.cwd
+        return self.header.cwd
 
-    def declared(self) -> Sequence[Mapping[str, Any]]:
+    def tool_declarations(self) -> Sequence[Mapping[str, Any]]:
         """Return the declarations of the tools in force."""
         record = self.state.context
-        return declared_tools(self.world.store.blobs, record.tools if record is not None else None)
+        return declared_tools(self.runtime.store.blobs, record.tools if record is not None else None)
 
-    def tools(self) -> Mapping[str, Tool]:
+    def available_tools(self) -> Mapping[str, Tool]:
         """Return the available tools by name."""
-        return self.world.tools(self.cwd, self.declared())
+        return self.runtime.tools(self.cwd, self.tool_declarations())
 
     @property
     def redact(self) -> RedactMode:
         """Which secrets are redacted in input from outside; "off" in replay."""
-        return self.policy.redact if self.world.redacts else "off"
+        return self.policy.redact if self.runtime.redacts_input else "off"
 
     @property
     def redacts(self) -> bool:
@@ -89,12 +89,12 @@ class Step:
     @property
     def reasoning(self) -> ReasoningMode:
         """How much of a model's reasoning is kept; in replay, all of it."""
-        return "keep" if self.is_recorded else self.policy.reasoning
+        return "keep" if self.is_replay else self.policy.reasoning
 
     @property
-    def is_recorded(self) -> bool:
+    def is_replay(self) -> bool:
         """Whether replies and results come from a log (replay), where they were filtered before they were written."""
-        return not self.world.redacts
+        return not self.runtime.redacts_input
 
     def without_secrets(self, text: str) -> str:
         """Return a text from outside with its secrets redacted."""
@@ -102,14 +102,14 @@ class Step:
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
-        return clip(valid_utf8(message))[0] if self.rules >= 2 else message
+        return clip(valid_utf8(message))[0] if self.rules_version >= 2 else message
 
-    def priced(self, usage: Usage | None) -> Usage | None:
+    def with_cost(self, usage: Usage | None) -> Usage | None:
         """Return the usage of a model call, with its cost if the policy has a price."""
         price = self.policy.price
-        return price.of(usage) if usage is not None and price is not None else usage
+        return price.add_cost(usage) if usage is not None and price is not None else usage
 
-    def said_of(self, reply_id: str) -> str:
+    def partial_text(self, reply_id: str) -> str:
         """Return the text of an interrupted reply, from its last `partial` entry."""
         sealed = [annotation.value for annotation in self.branch.annotations if isinstance(annotation.value, Partial)]
         content = next((partial.content for partial in reversed(sealed) if partial.reply_id == reply_id), ())
@@ -117,7 +117,7 @@ class Step:
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since 1970."""
-        return self.world.clock.now_ms()
+        return self.runtime.clock.now_ms()
 
     def write(self, body: AnyNode | AnyAnnotation, *, about: str | None = None, now_ms: int | None = None) -> Entry:
         """Append an entry of this step: a node at the step's tip, or an annotation `about` a node."""
@@ -128,26 +128,28 @@ class Step:
             # The place was read from the log that this entry extends: if it has a child, a person moved the head there.
             fork=True,
             lease=self.lease,
-            behind=None if self.begun else self.decided_on,
+            expected_seq=None if self.has_written else self.decided_at_seq,
         )
-        self._wrote(entry)
+        self._note_written(entry)
         return entry
 
-    def fold(self, body: Compaction) -> Entry:
+    def write_compaction(self, body: Compaction) -> Entry:
         """Append a compaction, which carries the branch state as of this append."""
-        entry = self.session.fold(body, at=self.tip, lease=self.lease)
-        self._wrote(entry)
+        entry = self.session.append_compaction(body, at=self.tip, lease=self.lease)
+        self._note_written(entry)
         return entry
 
-    def _wrote(self, entry: Entry) -> None:
-        self.begun = True
+    def _note_written(self, entry: Entry) -> None:
+        self.has_written = True
         if isinstance(entry.value, Node):
             self.tip = entry.id
 
 
-def decide_now(world: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:
+def decide_now(runtime: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:
     """Return what is to be done in a session now: by the worker that holds it, or by a new worker."""
-    return decide(session.tree, world.clock.now_ms(), world.attached, world.rules, new_worker=new_worker)
+    return decide(
+        session.tree, runtime.clock.now_ms(), runtime.channel_names, runtime.rules_version, new_worker=new_worker
+    )
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:
@@ -158,7 +160,7 @@ def elapsed_since(entry: Entry, now_ms: int) -> int:
 async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Queued | None:
     """Run the work. If a person cancels before it is done, stop it and return the cancel; else return None."""
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    watching = asyncio.ensure_future(step.runtime.wait_for_cancel(step.session, step.decided_at_seq))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -172,10 +174,10 @@ async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Qu
             await cancel_and_wait(watching)
 
 
-def write_cancelled(step: Step, asked: Queued, said: str = "") -> None:
+def write_cancelled(step: Step, request: Queued, text: str = "") -> None:
     """Write the entry that ends the turn at a person's request; `said` is the displayed text of the reply."""
-    content = (Text(text=said),) if said else ()
-    step.write(Cancelled(reason="asked by a person", queued_id=asked.id, content=content))
+    content = (Text(text=text),) if text else ()
+    step.write(Cancelled(reason="asked by a person", queued_id=request.id, content=content))
 
 
 async def cancel_and_wait(task: "asyncio.Future[Any]") -> None:

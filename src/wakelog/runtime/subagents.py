@@ -27,52 +27,46 @@ from wakelog.runtime.wake import WakeReport, check_first_decision, is_waiting, w
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubagentProfile
 
-# ── subagents ────────────────────────────────────────────────────────────────────────────────────
 
-
-async def run_subagent(world: Runtime, subagent_task: SubagentTask) -> ToolOutcome | None:
-    """See `World.send`. Creates the child and writes its task where that is not done yet, then wakes it."""
+async def run_subagent(runtime: Runtime, task: SubagentTask) -> ToolOutcome | None:
+    """See `Runtime.run_subagent`. Creates the child and writes its task where that is not done yet, then wakes it."""
     child = Session.create(
-        world.store,
-        agent=subagent_task.agent,
-        sender=subagent_task.sender,
-        cwd=subagent_task.cwd,
-        model=subagent_task.model,
-        provider=subagent_task.provider,
-        parent=Origin(session=subagent_task.parent, entry=subagent_task.reply_id, kind="subagent"),
-        session_id=subagent_task.child,
-        clock=world.clock,
-        redact=policy_in_force(subagent_task.context).redact,
+        runtime.store,
+        agent=task.agent,
+        sender=task.sender,
+        cwd=task.cwd,
+        model=task.model,
+        provider=task.provider,
+        parent=Origin(session=task.parent_session, entry=task.reply_id, kind="subagent"),
+        session_id=task.child_session,
+        clock=runtime.clock,
+        redact=policy_in_force(task.context).redact,
     )
-    _write_settings_and_prompt(child, subagent_task, world.store.blobs)
+    _write_settings_and_prompt(child, task, runtime.store.blobs)
     try:
-        report = await wake(msgspec.structs.replace(world, channels={}), child.name)
+        report = await wake(runtime.with_changes(channels={}), child.name)
     except Conflict:
         return None
     return None if isinstance(report.decision, Await) else _child_outcome(child.branch(), report)
 
 
-def _write_settings_and_prompt(child: Session, subagent_task: SubagentTask, blobs: Blobs) -> None:
+def _write_settings_and_prompt(child: Session, task: SubagentTask, blobs: Blobs) -> None:
     """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
-    if subagent_task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
-        record = _child_settings(subagent_task.context)
-        child.append(
-            record
-            if subagent_task.other is None
-            else _other_agent_settings(subagent_task.other, record, subagent_task.cwd, blobs)
-        )
+    if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
+        record = _child_settings(task.context)
+        child.append(record if task.profile is None else _other_agent_settings(task.profile, record, task.cwd, blobs))
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
-        child.append(Message(message=Prompt(content=(Text(text=subagent_task.prompt),))))
+        child.append(Message(message=Prompt(content=(Text(text=task.prompt),))))
 
 
-def _child_settings(record: ContextEntry) -> ContextEntry:
+def _child_settings(context: ContextEntry) -> ContextEntry:
     """Return the parent's settings for its child, with one subagent level less."""
-    depth = record.policy.get("children")
-    policy = {**record.policy, "children": depth - 1 if isinstance(depth, int) else 0}
+    depth = context.policy.get("children")
+    policy = {**context.policy, "children": depth - 1 if isinstance(depth, int) else 0}
     if "redact" in policy:
         policy["redact"] = redact_mode(policy["redact"])
-    return msgspec.structs.replace(record.bare, policy=policy)
+    return msgspec.structs.replace(context.without_envelope, policy=policy)
 
 
 def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
@@ -120,54 +114,52 @@ def _child_outcome(branch: Branch, report: WakeReport) -> ToolOutcome:
     return ToolOutcome(report.text or words.CHILD_WITHOUT_REPLY, is_error=not report.text)
 
 
-def is_subagent_blocked(world: Runtime, child: str) -> bool:
-    """See `World.stuck`. Writes nothing; False if the child does not exist."""
-    session = _open_child(world, child)
+def is_subagent_blocked(runtime: Runtime, child: str) -> bool:
+    """See `Runtime.is_subagent_blocked`. Writes nothing; False if the child does not exist."""
+    session = _open_child(runtime, child)
     if session is None:
         return False
-    if world.store.held(session.name) is not None:
+    if runtime.store.held(session.name) is not None:
         return True
-    return is_waiting(msgspec.structs.replace(world, channels={}), session)
+    return is_waiting(runtime.with_changes(channels={}), session)
 
 
-def subagent_error(world: Runtime, subagent_task: SubagentTask) -> WakelogError | None:
-    """See `World.obstacle`. Checks the child's next step, or, before it exists, the model that it would get."""
-    inner = msgspec.structs.replace(world, channels={})
+def subagent_error(runtime: Runtime, task: SubagentTask) -> WakelogError | None:
+    """See `Runtime.subagent_error`. Checks the child's next step, or, before it exists, the model that it would get."""
+    inner = runtime.with_changes(channels={})
     try:
-        if subagent_task.child and (child := _open_child(world, subagent_task.child)) is not None:
+        if task.child_session and (child := _open_child(runtime, task.child_session)) is not None:
             check_files(child)
-            if world.store.held(child.name) is None:
+            if runtime.store.held(child.name) is None:
                 check_first_decision(inner, child, decide_now(inner, child))
-        elif subagent_task.model:
-            check_provider(
-                world.provider, subagent_task.provider or "", subagent_task.model, _new_child_params(subagent_task)
-            )
+        elif task.model:
+            check_provider(runtime.open_provider, task.provider or "", task.model, _new_child_params(task))
     except WakelogError as error:
         return error
     return None
 
 
-def _new_child_params(subagent_task: SubagentTask) -> Mapping[str, Any]:
+def _new_child_params(task: SubagentTask) -> Mapping[str, Any]:
     """Return the parameters that a new child begins with."""
-    sender = subagent_task.context.params if subagent_task.context is not None else {}
-    return sender if subagent_task.other is None else _params_of_other_agent(subagent_task.other, sender)
+    sender = task.context.params if task.context is not None else {}
+    return sender if task.profile is None else _params_of_other_agent(task.profile, sender)
 
 
-def _open_child(world: Runtime, child: str) -> Session | None:
+def _open_child(runtime: Runtime, child: str) -> Session | None:
     try:
-        return Session(world.store, child, clock=world.clock)
+        return Session(runtime.store, child, clock=runtime.clock)
     except NotFound:
         return None
 
 
-async def cancel_subagent(world: Runtime, child: str) -> None:
-    """See `World.recall`. Runs the child until it is at rest; does nothing if the child does not exist."""
-    session = _open_child(world, child)
+async def cancel_subagent(runtime: Runtime, child: str) -> None:
+    """See `Runtime.cancel_subagent`. Runs the child until it is at rest; does nothing if the child does not exist."""
+    session = _open_child(runtime, child)
     if session is None:
         return
     session.append(Queued(mode="cancel"))
     try:
-        await wake(msgspec.structs.replace(world, channels={}), session.name)
+        await wake(runtime.with_changes(channels={}), session.name)
     except (Conflict, Untrusted):
         # A worker that holds the child sees the cancel; a child that may not run here has nothing to stop.
         return

@@ -32,61 +32,64 @@ from wakelog.runtime.step import Step, cancel_all_and_wait, cancel_and_wait, ela
 from wakelog.tools.subagent import SubagentTool, declared_profiles
 
 
-def write_spawned(step: Step, call: OpenToolCall) -> str:
+def write_spawned(step: Step, open_call: OpenToolCall) -> str:
     """Write the id of the child of a tool call, durably, before the child exists; return the id."""
-    child = step.world.clock.new_id()
-    step.write(Spawned(child_session=child, reply_id=call.reply_id, tool_call_id=call.call.id), about=call.reply_id)
+    child = step.runtime.clock.new_id()
+    step.write(
+        Spawned(child_session=child, reply_id=open_call.reply_id, tool_call_id=open_call.tool_call.id),
+        about=open_call.reply_id,
+    )
     return child
 
 
-def subagent_refusal(step: Step, call: OpenToolCall) -> str | None:
+def subagent_refusal(step: Step, open_call: OpenToolCall) -> str | None:
     """Return why a tool call may not start a child; None if it may."""
     if step.policy.children <= 0:
         return words.TOO_DEEP
-    if not _argument(call, "prompt"):
+    if not _argument(open_call, "prompt"):
         return words.NO_PROMPT
-    named, others = _argument(call, "agent"), declared_profiles(step.declared())
+    named, others = _argument(open_call, "agent"), declared_profiles(step.tool_declarations())
     if not named or named in others:
         return None
     return words.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else words.NO_OTHER_AGENTS
 
 
-def _argument(call: OpenToolCall, key: str) -> str:
+def _argument(open_call: OpenToolCall, key: str) -> str:
     """Return an argument of a tool call, `prompt` or `agent` (which agent to start); empty if it is no string."""
-    given = call.call.input
+    given = open_call.tool_call.input
     value = given.get(key) if isinstance(given, dict) else None
     return value if isinstance(value, str) else ""
 
 
-async def run_child(step: Step, call: OpenToolCall, child: str) -> ToolOutcome | None:
+async def run_child(step: Step, open_call: OpenToolCall, child: str) -> ToolOutcome | None:
     """Run the child; return its outcome, or None while it waits."""
-    return await step.world.send(step.world, _subagent_task(step, call, child))
+    return await step.runtime.run_subagent(_subagent_task(step, open_call, child))
 
 
-def child_error(step: Step, call: OpenToolCall) -> WakelogError | None:
+def child_error(step: Step, open_call: OpenToolCall) -> WakelogError | None:
     """Return why the child of a tool call, existing or new, cannot run here; None if it can or would be refused."""
-    if call.child is None and subagent_refusal(step, call) is not None:
+    if open_call.child_session is None and subagent_refusal(step, open_call) is not None:
         return None
-    return step.world.obstacle(step.world, _subagent_task(step, call, call.child or ""))
+    return step.runtime.subagent_error(_subagent_task(step, open_call, open_call.child_session or ""))
 
 
-def _subagent_task(step: Step, call: OpenToolCall, child: str) -> SubagentTask:
-    card, named = step.card, _argument(call, "agent")
-    other = declared_profiles(step.declared()).get(named)
+def _subagent_task(step: Step, open_call: OpenToolCall, child: str) -> SubagentTask:
+    card, named = step.header, _argument(open_call, "agent")
+    other = declared_profiles(step.tool_declarations()).get(named)
     provider, model = split_model(other.model) if other is not None and other.model else (None, None)
     return SubagentTask(
-        child=child,
-        prompt=_argument(call, "prompt"),
-        parent=step.session.id,
-        reply_id=call.reply_id,
-        tool_call_id=call.call.id,
+        child_session=child,
+        prompt=_argument(open_call, "prompt"),
+        parent_session=step.session.id,
+        reply_id=open_call.reply_id,
+        tool_call_id=open_call.tool_call.id,
         agent=named if other is not None else card.agent or "agent",
         sender=card.sender or "user",
         cwd=card.cwd,
         model=model or step.state.model,
         provider=provider or step.state.provider,
         context=step.state.context,
-        other=other,
+        profile=other,
     )
 
 
@@ -96,7 +99,7 @@ _JOURNAL_PIECE_CHARS = 64 * 1024
 async def run_tools(step: Step, decision: RunTools) -> bool:
     """Run the tools of open calls concurrently. Return False if none has an outcome because all have to wait."""
     box = _ToolSet(step)
-    ready = [call for call in decision.calls if box.obstacle(call) is None]
+    ready = [call for call in decision.open_calls if box.blocking_error(call) is None]
     if not ready:
         check_runnable(step, decision)
     running: dict[asyncio.Task[ToolOutcome | None], _RunningTool] = {}
@@ -113,21 +116,21 @@ async def run_tools(step: Step, decision: RunTools) -> bool:
 def check_runnable(step: Step, decision: RunTools) -> None:
     """Raise the error of the first call if none of these calls can run here. Writes nothing."""
     box = _ToolSet(step)
-    obstacles = [box.obstacle(call) for call in decision.calls]
+    obstacles = [box.blocking_error(call) for call in decision.open_calls]
     if obstacles and obstacles[0] is not None and None not in obstacles:
         raise obstacles[0]
 
 
 async def check_receipt(step: Step, decision: CheckReceipt) -> None:
     """Ask a tool for the receipt of a call that was started, and act on the answer."""
-    call = decision.call
+    call = decision.open_call
     box = _ToolSet(step)
-    tool = box.at_hand.get(call.call.name)
+    tool = box.available.get(call.tool_call.name)
     if tool is None:
-        raise box.missing(call)
+        raise box.missing_tool_error(call)
     # A redacted intent is not the one that the tool was started with, so a receipt for it proves nothing.
-    is_lost = step.rules >= 2 and step.policy.redacts and has_redaction_mark(call.intent)
-    answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.started, call.intent))
+    is_lost = step.rules_version >= 2 and step.policy.redacts and has_redaction_mark(call.intent)
+    answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.starts, call.intent))
     if isinstance(answer, ToolOutcome):
         _write_result(step, call, answer, None)
     elif answer == "not begun":
@@ -144,22 +147,22 @@ class _ToolSet:
     """The tools that are declared to the model, and those that are available here."""
 
     def __init__(self, step: Step) -> None:
-        self.declared = {tool.get("name") for tool in step.declared()}
-        self.at_hand = step.tools()
+        self.declared = {tool.get("name") for tool in step.tool_declarations()}
+        self.available = step.available_tools()
         self._step = step
 
-    def obstacle(self, call: OpenToolCall) -> WakelogError | None:
+    def blocking_error(self, open_call: OpenToolCall) -> WakelogError | None:
         """Return why a call cannot run here; None if it can, or is refused because its tool was never declared."""
-        name = call.call.name
-        tool = self.at_hand.get(name)
-        if call.child is not None or (name in self.declared and isinstance(tool, SubagentTool)):
-            return child_error(self._step, call)
-        return self.missing(call) if name in self.declared and tool is None else None
+        name = open_call.tool_call.name
+        tool = self.available.get(name)
+        if open_call.child_session is not None or (name in self.declared and isinstance(tool, SubagentTool)):
+            return child_error(self._step, open_call)
+        return self.missing_tool_error(open_call) if name in self.declared and tool is None else None
 
-    def missing(self, call: OpenToolCall) -> NotFound:
+    def missing_tool_error(self, open_call: OpenToolCall) -> NotFound:
         """Return the error for a call whose tool is not available here."""
         return NotFound(
-            f"the tool {call.call.name!r} of {self._step.session.name} is not at hand here",
+            f"the tool {open_call.tool_call.name!r} of {self._step.session.name} is not at hand here",
             hint="wake the session where that tool is",
         )
 
@@ -167,7 +170,7 @@ class _ToolSet:
 class _RunningTool(msgspec.Struct, frozen=True):
     """A running tool: its call, its task, and its `tool_started` entry (None for a subagent)."""
 
-    call: OpenToolCall
+    open_call: OpenToolCall
     task: "asyncio.Task[ToolOutcome | None]"
     started: Entry | None = None
 
@@ -175,46 +178,50 @@ class _RunningTool(msgspec.Struct, frozen=True):
 # ── starting tools ───────────────────────────────────────────────────────────────────────────────
 
 
-async def _start(step: Step, box: _ToolSet, call: OpenToolCall) -> _RunningTool | None:
+async def _start(step: Step, box: _ToolSet, open_call: OpenToolCall) -> _RunningTool | None:
     """Write `tool_started`, then start the tool; return None if the call got its result at once."""
-    if call.child is not None:
-        return _RunningTool(call, asyncio.create_task(run_child(step, call, call.child)))
-    tool = box.at_hand.get(call.call.name)
-    if tool is None or call.call.name not in box.declared:
-        _write_result(step, call, ToolOutcome(words.NO_SUCH_TOOL.format(name=call.call.name), is_error=True), None)
+    if open_call.child_session is not None:
+        return _RunningTool(open_call, asyncio.create_task(run_child(step, open_call, open_call.child_session)))
+    tool = box.available.get(open_call.tool_call.name)
+    if tool is None or open_call.tool_call.name not in box.declared:
+        _write_result(
+            step, open_call, ToolOutcome(words.NO_SUCH_TOOL.format(name=open_call.tool_call.name), is_error=True), None
+        )
         return None
     if isinstance(tool, SubagentTool):
-        return _start_child(step, call)
-    intent = await tool.prepare(_invocation(call, call.started + 1))
-    started = step.write(_tool_started_body(call, tool, intent), about=call.reply_id)
-    given = msgspec.structs.replace(_invocation(call, call.started + 1, intent), show=_output_writer(step, started))
-    return _RunningTool(call, asyncio.create_task(_run_tool(tool, given)), started)
+        return _start_child(step, open_call)
+    intent = await tool.prepare(_invocation(open_call, open_call.starts + 1))
+    started = step.write(_tool_started_body(open_call, tool, intent), about=open_call.reply_id)
+    given = msgspec.structs.replace(
+        _invocation(open_call, open_call.starts + 1, intent), show=_output_writer(step, started)
+    )
+    return _RunningTool(open_call, asyncio.create_task(_run_tool(tool, given)), started)
 
 
-def _start_child(step: Step, call: OpenToolCall) -> _RunningTool | None:
-    why_not = subagent_refusal(step, call)
+def _start_child(step: Step, open_call: OpenToolCall) -> _RunningTool | None:
+    why_not = subagent_refusal(step, open_call)
     if why_not is not None:
-        _write_result(step, call, ToolOutcome(why_not, is_error=True), None)
+        _write_result(step, open_call, ToolOutcome(why_not, is_error=True), None)
         return None
-    child = write_spawned(step, call)
-    return _RunningTool(call, asyncio.create_task(run_child(step, call, child)))
+    child = write_spawned(step, open_call)
+    return _RunningTool(open_call, asyncio.create_task(run_child(step, open_call, child)))
 
 
-def _tool_started_body(call: OpenToolCall, tool: Tool, intent: Mapping[str, Any]) -> ToolStarted:
+def _tool_started_body(open_call: OpenToolCall, tool: Tool, intent: Mapping[str, Any]) -> ToolStarted:
     return ToolStarted(
-        reply_id=call.reply_id,
-        tool_call_id=call.call.id,
-        name=call.call.name,
-        input_digest=digest_of(canonical_json(call.call.input)),
+        reply_id=open_call.reply_id,
+        tool_call_id=open_call.tool_call.id,
+        name=open_call.tool_call.name,
+        input_digest=digest_of(canonical_json(open_call.tool_call.input)),
         replay=tool.replay,
-        attempt=call.started + 1,
+        attempt=open_call.starts + 1,
         intent=dict(intent),
     )
 
 
-def _invocation(call: OpenToolCall, attempt: int, intent: Mapping[str, Any] | None = None) -> ToolInvocation:
-    given = call.call.input if isinstance(call.call.input, dict) else {}
-    return ToolInvocation(call.reply_id, call.call.id, given, attempt, intent or {})
+def _invocation(open_call: OpenToolCall, attempt: int, intent: Mapping[str, Any] | None = None) -> ToolInvocation:
+    given = open_call.tool_call.input if isinstance(open_call.tool_call.input, dict) else {}
+    return ToolInvocation(open_call.reply_id, open_call.tool_call.id, given, attempt, intent or {})
 
 
 def _output_writer(step: Step, started: Entry) -> Any:
@@ -224,7 +231,7 @@ def _output_writer(step: Step, started: Entry) -> Any:
         whole = valid_utf8(text)
         for start in range(0, len(whole), _JOURNAL_PIECE_CHARS):
             piece = encode_delta(TextDelta(whole[start : start + _JOURNAL_PIECE_CHARS]))
-            step.world.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
+            step.runtime.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
     return redacting_show(show, step.redact) if step.redacts else show
 
@@ -243,7 +250,7 @@ async def _write_results_as_tools_end(
     step: Step, running: dict["asyncio.Task[ToolOutcome | None]", _RunningTool]
 ) -> bool:
     """Write each result when its tool ends, until all have ended or a person cancels. False if all have to wait."""
-    watching = asyncio.ensure_future(step.world.cancelled(step.session, step.decided_on))
+    watching = asyncio.ensure_future(step.runtime.wait_for_cancel(step.session, step.decided_at_seq))
     left, came = dict(running), len(running) == 0
     try:
         while left:
@@ -273,31 +280,31 @@ def _write_partial_output(step: Step, ended: _RunningTool) -> None:
     if ended.started is None:
         return
     assert isinstance(ended.started.value, ToolStarted)
-    pieces = step.world.store.journals(step.session.name).get(ended.started.id, ())
+    pieces = step.runtime.store.journals(step.session.name).get(ended.started.id, ())
     partial = partial_from_output(ended.started.value, pieces)
     if partial.content:
-        step.write(partial, about=ended.call.reply_id)
-    step.world.store.drop(step.session.name, ended.started.id)
+        step.write(partial, about=ended.open_call.reply_id)
+    step.runtime.store.drop(step.session.name, ended.started.id)
 
 
 def _write_outcome(step: Step, ended: _RunningTool) -> bool:
     outcome = ended.task.result()
     if outcome is None:
         return False
-    _write_result(step, ended.call, outcome, ended.started)
+    _write_result(step, ended.open_call, outcome, ended.started)
     if ended.started is not None:
-        step.world.store.drop(step.session.name, ended.started.id)
+        step.runtime.store.drop(step.session.name, ended.started.id)
     return True
 
 
-def _write_result(step: Step, call: OpenToolCall, outcome: ToolOutcome, started: Entry | None) -> None:
+def _write_result(step: Step, open_call: OpenToolCall, outcome: ToolOutcome, started: Entry | None) -> None:
     """Write the one result of a call: its clipped text, then its media."""
     whole = step.without_secrets(valid_utf8(outcome.text))
     text, truncated = clip(whole, step.policy.clip)
-    blob = step.world.store.blobs.put(whole.encode(), "text/plain") if truncated else None
+    blob = step.runtime.store.blobs.put(whole.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()
     content = (*((Text(text=text),) if text else ()), *outcome.media)
-    result = tool_result(call, "error" if outcome.is_error else "ok", content)
+    result = tool_result(open_call, "error" if outcome.is_error else "ok", content)
     step.write(
         Message(
             message=msgspec.structs.replace(

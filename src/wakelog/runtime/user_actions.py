@@ -54,7 +54,7 @@ class Question(msgspec.Struct, frozen=True):
     """An open question to a person, and the tool call it is about."""
 
     attention: Attention
-    call: OpenToolCall | None = None
+    open_call: OpenToolCall | None = None
 
     @property
     def choices(self) -> tuple[PersonDecision, ...]:
@@ -65,7 +65,7 @@ class Question(msgspec.Struct, frozen=True):
 def open_questions(session: Session) -> list[Question]:
     """Return the open questions on the head branch, oldest first."""
     open_work = pending(session.branch())
-    calls = {call.waits: call for call in open_work.open_calls if call.waits is not None}
+    calls = {call.question_id: call for call in open_work.open_tool_calls if call.question_id is not None}
     return [Question(attention, calls.get(attention.id)) for attention in open_work.attention]
 
 
@@ -167,8 +167,8 @@ def _reply_and_call(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
     said = node.value.message if isinstance(node.value, Message) else None
     if isinstance(said, ToolResult):
         return _call_of_result(tree, node, said)
-    if isinstance(said, Reply) and len(said.calls) == 1:
-        return node, said.calls[0]
+    if isinstance(said, Reply) and len(said.tool_calls) == 1:
+        return node, said.tool_calls[0]
     raise UsageError(f"{node_id} is not the result of a tool", hint="name the result, or a reply that calls one tool")
 
 
@@ -176,7 +176,7 @@ def _call_of_result(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry,
     for before in reversed(tree.branch(node.id).nodes):
         said = before.value.message if isinstance(before.value, Message) else None
         if isinstance(said, Reply) and result.reply_id in (None, before.id):
-            for call in said.calls:
+            for call in said.tool_calls:
                 if call.id == result.tool_call_id:
                     return before, call
     raise NotFound(f"the call that {node.id} answers cannot be found")
@@ -186,20 +186,20 @@ class CompactionResult(msgspec.Struct, frozen=True):
     """Result: the compaction entry; or the request, if another worker runs the session; or None and `why_not`."""
 
     entry: Entry | None
-    why_not: str = ""
+    reason: str = ""
 
 
 async def compact_now(
-    world: Runtime, session_id: str, *, keep: str | None = None, instructions: str = ""
+    runtime: Runtime, session_id: str, *, keep: str | None = None, instructions: str = ""
 ) -> CompactionResult:
     """Compact a session: its model summarises everything before `keep` (default: as much as the policy says).
 
     `Conflict` if it has open tool calls or an interrupted reply and no worker runs it. `UsageError` if its model cannot
     be called, `Untrusted` if other users own or may write to its files; nothing is written then.
     """
-    session = Session(world.store, session_id, clock=world.clock)
+    session = Session(runtime.store, session_id, clock=runtime.clock)
     branch = session.branch()
-    held = world.store.held(session.name) is not None
+    held = runtime.store.held(session.name) is not None
     if not held:
         check_files(session)
         _check_not_busy(session.name, branch)
@@ -208,20 +208,20 @@ async def compact_now(
         return CompactionResult(None, "there is nothing to fold")
     if not held:
         # Checked before the request is written: one that cannot be answered here would wait in the queue.
-        check_model(world.provider, session.name, branch_state(branch))
+        check_model(runtime.open_provider, session.name, branch_state(branch))
     asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
-    return CompactionResult(asked) if held else await _wake_until_compacted(world, session, asked)
+    return CompactionResult(asked) if held else await _wake_until_compacted(runtime, session, asked)
 
 
-async def _wake_until_compacted(world: Runtime, session: Session, asked: Entry) -> CompactionResult:
+async def _wake_until_compacted(runtime: Runtime, session: Session, request: Entry) -> CompactionResult:
     """Wake the session one step at a time until the request is answered."""
     while True:
         try:
-            report = await wake(world, session.name, steps=1)
+            report = await wake(runtime, session.name, steps=1)
         except Conflict:
             # Another worker has taken the session, and the request with it.
-            return CompactionResult(asked)
-        done = _compaction_result(session, asked.id)
+            return CompactionResult(request)
+        done = _compaction_result(session, request.id)
         if done is not None:
             return done
         if isinstance(report.decision, Idle | Await):
@@ -231,7 +231,7 @@ async def _wake_until_compacted(world: Runtime, session: Session, asked: Entry) 
 def _check_not_busy(name: str, branch: Branch) -> None:
     """Raise `Conflict` while a tool call is open or a reply is interrupted: a compaction must come after both."""
     open_work = pending(branch)
-    if open_work.open_calls or open_work.cut:
+    if open_work.open_tool_calls or open_work.interrupted:
         raise Conflict(f"{name} is in the middle of something", hint=f"`wakelog wake {name}` finishes it first")
 
 
@@ -256,7 +256,7 @@ def _first_kept(branch: Branch, keep: str) -> str | None:
 
 def _compaction_result(session: Session, asked: str) -> CompactionResult | None:
     """Return the result of the model call for a request; None if there is no such call yet."""
-    entries = session.tree.own()
+    entries = session.tree.own_entries()
     call = next(
         (entry.value for entry in entries if isinstance(entry.value, ModelCall) and entry.value.queued_id == asked),
         None,

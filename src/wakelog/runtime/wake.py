@@ -70,7 +70,7 @@ class WakeReport(msgspec.Struct, frozen=True):
 
     session: str
     decision: Decision
-    rows: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     text: str = ""
     error: FaultReport | None = None
     """The fault that ended the turn, or that a later wake retries; None if there is none."""
@@ -79,44 +79,44 @@ class WakeReport(msgspec.Struct, frozen=True):
 
 
 async def wake(
-    world: Runtime, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
+    runtime: Runtime, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
 ) -> WakeReport:
     """Run a session until it is at rest, waits for input, or has taken `steps` steps.
 
-    `session` is an id, a name, or a `Session` of `world.store`. A wait until a point in time is waited out if it is no
+    `session` is an id, a name, or a `Session` of `runtime.store`. A wait until a point in time is waited out if it is no
     longer than `patience_ms` (default: any length). No entry is written if there is nothing to do, or if the first
     step is impossible here: `UsageError` if the model cannot be called, `NotFound` if the tools are missing,
     `Untrusted` if other users own or may write to the session's files. `Conflict` if another worker runs it.
     """
-    _check_runtime(world)
-    world = _with_retries(world)
-    session = Session(world.store, session_ref(session), clock=world.clock, rules=world.rules)
+    _check_runtime(runtime)
+    runtime = _with_retries(runtime)
+    session = Session(runtime.store, session_ref(session), clock=runtime.clock, rules_version=runtime.rules_version)
     check_files(session)
-    verdict = _decide_as_new_worker(world, session)
+    verdict = _decide_as_new_worker(runtime, session)
     drop_finished_journals(session)
     if _is_idle(verdict.decision):
-        return _report(session, verdict.decision, (verdict.row,), after=session.last_seq)
-    if world.store.held(session.name) is None:
-        check_first_decision(world, session, verdict)
+        return _report(session, verdict.decision, (verdict.rule,), after=session.last_seq)
+    if runtime.store.held(session.name) is None:
+        check_first_decision(runtime, session, verdict)
     rows: list[str] = []
     after = session.last_seq
-    async with world.alive(), hold_lease(world, session) as lease:
+    async with runtime.resources(), hold_lease(runtime, session) as lease:
         recover_journals(session, lease)
         while True:
-            verdict = await take_step(world, session, lease)
-            rows.append(verdict.row)
+            verdict = await take_step(runtime, session, lease)
+            rows.append(verdict.rule)
             decision = verdict.decision
-            waits = _will_wait(world, decision, patience_ms)
+            waits = _will_wait(runtime, decision, patience_ms)
             if isinstance(decision, Await) and waits:
-                await _wait_until(world, session, decision.until_ms or 0)
+                await _wait_until(runtime, session, decision.until_ms or 0)
             if len(rows) == steps or (isinstance(decision, Idle | Await) and not waits):
                 return _report(session, decision, tuple(rows), after=after)
 
 
-def _check_runtime(world: object) -> None:
-    if not isinstance(world, Runtime):
-        what = f"wake takes a world first, not {type(world).__name__}"
-        raise UsageError(what, hint="pass live_world(store), then the session")
+def _check_runtime(runtime: object) -> None:
+    if not isinstance(runtime, Runtime):
+        what = f"wake takes a runtime first, not {type(runtime).__name__}"
+        raise UsageError(what, hint="pass LiveRuntime(store), then the session")
 
 
 def session_ref(session: object) -> str:
@@ -127,23 +127,23 @@ def session_ref(session: object) -> str:
     raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
 
 
-def check_first_decision(world: Runtime, session: Session, verdict: Verdict) -> None:
+def check_first_decision(runtime: Runtime, session: Session, verdict: Verdict) -> None:
     """Raise the error that makes the first decision impossible here: no usable model, or none of its tools can run.
 
     Needs no lease and writes nothing, so that wakes that fail leave no entries.
     """
     decision = verdict.decision
     if needs_model(decision):
-        check_model(world.provider, session.name, verdict.snapshot.state)
+        check_model(runtime.open_provider, session.name, verdict.snapshot.state)
     elif isinstance(decision, RunTools):
-        check_runnable(Step(world, session, _NO_LEASE, verdict), decision)
+        check_runnable(Step(runtime, session, _NO_LEASE, verdict), decision)
 
 
-def _report(session: Session, decision: Decision, rows: tuple[str, ...], *, after: int) -> WakeReport:
+def _report(session: Session, decision: Decision, rules: tuple[str, ...], *, after: int) -> WakeReport:
     nodes = session.branch().nodes
     said = [node.value.message for node in nodes if isinstance(node.value, Message)]
     text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
-    return WakeReport(session.name, decision, rows, text, _error(decision, nodes), _usage_after(session, after))
+    return WakeReport(session.name, decision, rules, text, _error(decision, nodes), _usage_after(session, after))
 
 
 def _error(decision: Decision, nodes: Sequence[Entry]) -> FaultReport | None:
@@ -162,11 +162,11 @@ def _usage_after(session: Session, after: int) -> Usage:
     return usage(EntryReader(next_seq=after + 1).feed_all(session.store.load(session.name, after=after))).usage
 
 
-async def take_step(world: Runtime, session: Session, lease: Lease) -> Verdict:
+async def take_step(runtime: Runtime, session: Session, lease: Lease) -> Verdict:
     """Decide once and act once. `session` catches up with the log before the decision."""
     for _ in range(_DECISIONS_MAX):
-        verdict = decide_now(world, session)
-        now = Step(world, session, lease, verdict)
+        verdict = decide_now(runtime, session)
+        now = Step(runtime, session, lease, verdict)
         try:
             if not await carry_out(now, verdict.decision):
                 verdict = or_retry_delivery(msgspec.structs.replace(verdict, decision=Await()))
@@ -174,7 +174,7 @@ async def take_step(world: Runtime, session: Session, lease: Lease) -> Verdict:
         except LeaseLost:
             raise
         except Conflict:
-            if now.begun:
+            if now.has_written:
                 raise
             # Another writer appended first: decide again on the longer log.
             continue
@@ -210,44 +210,46 @@ _ASYNC_ACTIONS: Mapping[type[Decision], Callable[[Step, Any], Awaitable[bool | N
 }
 
 
-def next_decision(world: Runtime, session: Session) -> Decision | None:
+def next_decision(runtime: Runtime, session: Session) -> Decision | None:
     """Return the first decision that waking a session would carry out; None if there is nothing to do."""
-    decision = _decide_as_new_worker(world, session).decision
+    decision = _decide_as_new_worker(runtime, session).decision
     return None if _is_idle(decision) else decision
 
 
-def is_waiting(world: Runtime, session: Session) -> bool:
+def is_waiting(runtime: Runtime, session: Session) -> bool:
     """Return whether waking a session would do nothing because it waits for input."""
-    decision = _decide_as_new_worker(world, session).decision
+    decision = _decide_as_new_worker(runtime, session).decision
     return _is_idle(decision) and not isinstance(decision, Idle)
 
 
-def _decide_as_new_worker(world: Runtime, session: Session) -> Verdict:
+def _decide_as_new_worker(runtime: Runtime, session: Session) -> Verdict:
     """Decide without a lease. If all tool calls to run wait for stuck subagents, the decision is `Await`."""
-    verdict = decide_now(world, session, new_worker=True)
-    if isinstance(verdict.decision, RunTools) and all(_is_blocked(world, call) for call in verdict.decision.calls):
+    verdict = decide_now(runtime, session, new_worker=True)
+    if isinstance(verdict.decision, RunTools) and all(
+        _is_blocked(runtime, call) for call in verdict.decision.open_calls
+    ):
         return msgspec.structs.replace(verdict, decision=Await())
     return verdict
 
 
-def _is_blocked(world: Runtime, call: OpenToolCall) -> bool:
-    return call.child is not None and world.stuck(world, call.child)
+def _is_blocked(runtime: Runtime, open_call: OpenToolCall) -> bool:
+    return open_call.child_session is not None and runtime.is_subagent_blocked(open_call.child_session)
 
 
 def _is_idle(decision: Decision) -> bool:
     return isinstance(decision, Idle) or (isinstance(decision, Await) and decision.until_ms is None)
 
 
-def _will_wait(world: Runtime, decision: Decision, patience_ms: int | None) -> bool:
+def _will_wait(runtime: Runtime, decision: Decision, patience_ms: int | None) -> bool:
     if not isinstance(decision, Await) or decision.until_ms is None:
         return False
-    return patience_ms is None or decision.until_ms - world.clock.now_ms() <= patience_ms
+    return patience_ms is None or decision.until_ms - runtime.clock.now_ms() <= patience_ms
 
 
-async def _wait_until(world: Runtime, session: Session, until_ms: int) -> None:
+async def _wait_until(runtime: Runtime, session: Session, until_ms: int) -> None:
     """Wait until a point in time, or until an entry is appended: it may be a cancel, or other work."""
-    pausing = asyncio.ensure_future(world.pause(max(0, until_ms - world.clock.now_ms())))
-    watching = asyncio.ensure_future(world.news(session, session.last_seq))
+    pausing = asyncio.ensure_future(runtime.sleep(max(0, until_ms - runtime.clock.now_ms())))
+    watching = asyncio.ensure_future(runtime.wait_for_entry(session, session.last_seq))
     try:
         done, _ = await asyncio.wait({pausing, watching}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -261,9 +263,9 @@ async def _wait_until(world: Runtime, session: Session, until_ms: int) -> None:
 # ── lease ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_retries(world: Runtime) -> Runtime:
-    """Return a copy of `world` whose store retries during short outages."""
-    return msgspec.structs.replace(world, store=with_retries(world.store, uptime=world.uptime))
+def _with_retries(runtime: Runtime) -> Runtime:
+    """Return a copy of `runtime` whose store retries during short outages."""
+    return runtime.with_changes(store=with_retries(runtime.store, uptime=runtime.lease_clock))
 
 
 def drop_finished_journals(session: Session) -> None:

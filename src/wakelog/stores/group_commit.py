@@ -34,7 +34,7 @@ class GroupCommit:
         self._store = store
         self._group_max = group_max
         self._waiting: list[_Waiting] = []
-        self._room = asyncio.Semaphore(waiting_max)
+        self._slots = asyncio.Semaphore(waiting_max)
         self._groups: _Groups | None = None
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -70,9 +70,9 @@ class GroupCommit:
         durable: bool = True,
     ) -> SealedLine:
         """See `Store.append`. If the task is cancelled while it waits, the entry may or may not be appended."""
-        await self._room.acquire()
+        await self._slots.acquire()
         if self._groups is None:
-            self._room.release()
+            self._slots.release()
             raise UsageError("this group takes no appends", hint="use it inside `async with`")
         answer: asyncio.Future[SealedLine] = self._loop.create_future()
         self._waiting.append((AppendRequest(session, body, after, behind, fence, durable), answer))
@@ -83,7 +83,7 @@ class GroupCommit:
 
     def _commit(self, groups: _Groups) -> None:
         """Hand the next group to the thread; without queued appends, become idle."""
-        group = self._gathered()
+        group = self._next_group()
         if group:
             groups.put(group)
             return
@@ -91,33 +91,33 @@ class GroupCommit:
         if self._groups is None:
             groups.put(None)
 
-    def _gathered(self) -> list[_Waiting]:
+    def _next_group(self) -> list[_Waiting]:
         """The next group: up to `group_max` queued appends, without those whose task was cancelled."""
         group: list[_Waiting] = []
         while self._waiting and not group:
             taken, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
             for _ in taken:
-                self._room.release()
+                self._slots.release()
             group = [one for one in taken if not one[1].cancelled()]
         return group
 
     def _work(self, groups: _Groups) -> None:
         """Commit one group after the other. Runs in the thread."""
         while (group := groups.get()) is not None:
-            answered = self._answered(group)
+            answered = self._commit_group(group)
             try:
-                self._loop.call_soon_threadsafe(self._tell, groups, answered)
+                self._loop.call_soon_threadsafe(self._set_results, groups, answered)
             except RuntimeError:
                 # The event loop is closed, so no task waits for an answer.
                 return
 
-    def _answered(self, group: list[_Waiting]) -> list[_Answered]:
+    def _commit_group(self, group: list[_Waiting]) -> list[_Answered]:
         try:
             return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
         except BaseException as error:  # noqa: BLE001 - every waiting task must get the error
             return [(one, error) for one in group]
 
-    def _tell(self, groups: _Groups, answered: list[_Answered]) -> None:
+    def _set_results(self, groups: _Groups, answered: list[_Answered]) -> None:
         for (_, waiting), answer in answered:
             if waiting.cancelled():
                 continue

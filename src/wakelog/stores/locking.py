@@ -121,7 +121,7 @@ class Wait:
         self._begun = time.monotonic()
         self._limit_s = min(policy.timeout_s, _lease_time_left_s())
         self._pause_s = _FIRST_PAUSE_S
-        self._is_told = policy.on_wait is None
+        self._is_notified = policy.on_wait is None
 
     def pause(self, seconds: float | None = None) -> None:
         """Sleep before the next try: `seconds`, or longer each time; `StoreBusy` when the time is up."""
@@ -142,8 +142,8 @@ class Wait:
         waited_s = time.monotonic() - self._begun
         if waited_s >= self._limit_s:
             raise busy_error(self._lock, self._find_holder(), waited_s)
-        if not self._is_told and waited_s >= NOTICE_AFTER_S:
-            self._is_told = True
+        if not self._is_notified and waited_s >= NOTICE_AFTER_S:
+            self._is_notified = True
             assert self._policy.on_wait is not None
             self._policy.on_wait(LockWaitNotice(self._lock, self._find_holder(), waited_s))
         return self._limit_s - waited_s

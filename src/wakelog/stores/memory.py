@@ -194,7 +194,7 @@ class MemoryStore:
 
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> SealedLine:
         end = self._end(log)
-        if not can_append_after(end, after=after, behind=behind):
+        if not can_append_after(end, after=after, torn_bytes=behind):
             there = find_appended(body, self._lines(log, after), after=after)
             if there is None:
                 raise Conflict(f"the session has moved on to entry {end.seq}")
@@ -208,7 +208,7 @@ class MemoryStore:
         if log.end.size != len(log.data):
             log.end = LogEnd()
             for line in split_lines([bytes(log.data)]):
-                log.end.take(line)
+                log.end.add(line)
         return log.end
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:

@@ -97,7 +97,7 @@ class OwnershipChecks:
         if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
             self.noticed[path] = found
 
-    def exposed_so_far(self) -> list[Exposure]:
+    def noticed_exposures(self) -> list[Exposure]:
         """The exposures among the noticed files."""
         return [one for path, found in self.noticed.items() if (one := self.exposure(path, found)) is not None]
 
@@ -107,7 +107,7 @@ class OwnershipChecks:
             return None
         owned = found.st_uid != os.geteuid() and found.st_uid not in self._trust.uids
         by_group = bool(found.st_mode & stat.S_IWGRP) and found.st_gid not in self._trust.gids
-        return self._told(path, found, owned=owned, by_group=by_group)
+        return self._make_exposure(path, found, owned=owned, by_group=by_group)
 
     def exposure_above(self, path: str, found: os.stat_result) -> Exposure | None:
         """The exposure of a folder above the store; None if there is none."""
@@ -117,12 +117,12 @@ class OwnershipChecks:
             return None
         owned = found.st_uid not in owners and found.st_uid not in self._trust.uids
         by_group = bool(found.st_mode & stat.S_IWGRP) and not is_sticky and not self._is_trusted_above(found.st_gid)
-        return self._told(path, found, owned=owned, by_group=by_group, by_all=not is_sticky)
+        return self._make_exposure(path, found, owned=owned, by_group=by_group, by_all=not is_sticky)
 
     def _is_trusted_above(self, gid: int) -> bool:
         return gid in self._trust.gids or _is_private_group(gid, os.geteuid())
 
-    def _told(
+    def _make_exposure(
         self, path: str, found: os.stat_result, *, owned: bool, by_group: bool, by_all: bool = True
     ) -> Exposure | None:
         by_all = by_all and bool(found.st_mode & stat.S_IWOTH)

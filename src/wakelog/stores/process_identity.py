@@ -24,7 +24,7 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
     born: str
 
     @property
-    def is_gone(self) -> bool:
+    def is_dead(self) -> bool:
         """Whether this process is known to be dead; False if it is of another boot or pid namespace."""
         return (self.boot, self.pids) == (boot_id(), pid_namespace()) and process_start_time(self.pid) != self.born
 

@@ -115,15 +115,15 @@ class RetryingStore:
         """Why the lease of this store is lost; None while it is not."""
         return self._lost
 
-    def hold(self, renew: Callable[[], bool]) -> None:
+    def set_lease_renewal(self, renew: Callable[[], bool]) -> None:
         """Make later calls under a lease. `renew` tries to renew it and returns whether that succeeded."""
         self._renew = renew
 
-    def leave(self) -> None:
+    def limit_retries(self) -> None:
         """Limit retries to the next `RETRY_S` seconds. Called when the run is over, before its last writes."""
         self._leave_by = self._uptime.now() + RETRY_S
 
-    def lose(self, error: LeaseLost) -> None:
+    def mark_lease_lost(self, error: LeaseLost) -> None:
         """Mark the lease as lost: every later call raises this error. The first error is kept."""
         self._lost = self._lost or error
 
@@ -140,13 +140,13 @@ class RetryingStore:
         try:
             return act()
         except Unavailable as error:
-            return self.again(error, act)
+            return self.retry(error, act)
 
-    def again(self, error: Unavailable, act: Callable[[], _Result]) -> _Result:
+    def retry(self, error: Unavailable, act: Callable[[], _Result]) -> _Result:
         """Repeat `act`, which has failed with `error`, until it succeeds or the time is up."""
         tries = 1
         limit = self._limit()
-        self.tell(f"{error.message}; trying again for {max(0.0, limit - self._uptime.now()):.0f} s")
+        self.report(f"{error.message}; trying again for {max(0.0, limit - self._uptime.now()):.0f} s")
         while True:
             pause_s = retry_pause_s(tries)
             if self._uptime.now() + pause_s >= limit:
@@ -157,7 +157,7 @@ class RetryingStore:
             except Unavailable as next_error:
                 error, tries = next_error, tries + 1
                 continue
-            self.tell("the store answers again")
+            self.report("the store answers again")
             return result
 
     def _limit(self) -> float:
@@ -177,10 +177,10 @@ class RetryingStore:
             if later > limit:
                 return later
         lost = LeaseLost(f"the lease had to be given up, because the store did not answer: {error.message}", hint=_HINT)
-        self.lose(lost)
+        self.mark_lease_lost(lost)
         raise lost from error
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Report an outage, or its end, to the logger and to `notice`."""
         _log_warning(text, is_told=self.notice is not None)
         if self.notice is not None:
@@ -197,7 +197,7 @@ class RetryingStore:
                         last = line.offset
                         yield line
             except Unavailable as error:
-                lines = self.again(error, read)
+                lines = self.retry(error, read)
             else:
                 return
 
@@ -258,7 +258,7 @@ class RetryingStore:
         try:
             self.inner.journal(session, reply_id, piece, fence=fence)
         except Unavailable as error:
-            self.again(error, lambda: self._journal_again(session, reply_id, piece, before, fence))
+            self.retry(error, lambda: self._journal_again(session, reply_id, piece, before, fence))
         self._pieces[place] = before + 1
 
     def _journal_again(self, session: str, reply_id: str, piece: bytes, before: int, fence: int | None) -> None:
@@ -340,7 +340,7 @@ class _RetryingPieces:
                     given += 1
                     yield piece
             except Unavailable as error:
-                pieces = self._store.again(error, self._read)
+                pieces = self._store.retry(error, self._read)
             else:
                 return
 

@@ -113,12 +113,12 @@ class CatalogFixture:
         self.catalog.refresh()
         return self.counting.lines - before
 
-    def put_in(self, session: Session) -> str:
+    def adopt_log(self, session: Session) -> str:
         """Copy a log from another store byte for byte; return its name here."""
         raw = b"".join(line.bytes for line in session.store.load(session.name))
         return self.store.adopt(session.id, session.name, raw)
 
-    def agrees(self) -> None:
+    def assert_matches_fresh_index(self) -> None:
         """Assert that the catalog gives the same results as a newly built index."""
         self.catalog.refresh()
         fresh = self.fresh()

@@ -364,7 +364,7 @@ class SearchingSuite:
                 assert self._found(shelf.catalog, query) == self._found(fresh, query)
 
         told()
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         fresh.close()
 
     def test_long_texts_are_taken_in(self, shelf: CatalogFixture) -> None:

@@ -84,7 +84,7 @@ class ListingSuite:
         assert catalog.count(archived=None, agent="crab", cwd="/repo") == 2
         assert [row.name for row in catalog.rows(sender="TG:1")] == [third.name]
         assert list(catalog.rows(agent="cr\udcffab")) == list(catalog.rows(sender="no\0body")) == []
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def test_states_and_uptime_are_listed(self, shelf: CatalogFixture) -> None:
         """RUN-15, RUN-21, ST-3: rows distinguish terminated and dormant sessions, and give the uptime of workers."""
@@ -102,7 +102,7 @@ class ListingSuite:
         shelf.catalog.refresh()
         worked.append(Activity(holder="later", timestamp="2026-01-03T10:00:00.000Z"))
         worked.append(Activity(holder="later", event="left", timestamp="2026-01-03T10:00:10.000Z"))
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         rows = {row.name: row for row in shelf.catalog.rows()}
         named = {"terminated": ended, "dormant": asleep, "owes": spoken}
         assert {word: rows[session.name].state for word, session in named.items()} == {word: word for word in named}
@@ -110,7 +110,7 @@ class ListingSuite:
         assert rows[worked.name].uptime == 40
         shelf.catalog.refresh()
         moved.move_head(moved.tree.leaves()[-1])
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "rest"
 
     def test_find_prefers_the_exact(self, shelf: CatalogFixture) -> None:
@@ -137,7 +137,7 @@ class ListingSuite:
         assert shelf.catalog.is_damaged(hurt.name)
         assert not shelf.catalog.is_damaged(whole.name)
         assert hurt.name in {hit.name for hit in shelf.catalog.search("prompt")}
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     @pytest.mark.parametrize("known", [False, True])
     def test_a_log_that_cannot_be_summarised_costs_its_own_row(self, shelf: CatalogFixture, known: bool) -> None:  # noqa: FBT001
@@ -161,7 +161,7 @@ class ListingSuite:
             assert {hit.name for hit in shelf.catalog.search("prompt", limit=500)} == set(others)
             assert failing.times == 0
             shelf.counting.meanwhile = lambda _: None
-            shelf.agrees()
+            shelf.assert_matches_fresh_index()
             assert shelf.catalog.unsummarised() == {}
             others.append(story.session.name)
             story.reply("done")
@@ -239,7 +239,7 @@ class ListingSuite:
         shelf.talk(1)
         assert shelf.refreshed() == 5
         assert shelf.refreshed() == 0
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def test_it_can_be_asked_while_it_is_read(self, shelf: CatalogFixture) -> None:
         """During a refresh, queries return the known sessions first, then those changed last, then the rest."""
@@ -258,7 +258,7 @@ class ListingSuite:
         assert 1 < len(seen[20]) < 41
         assert set(seen[20]) <= {known, *added[20:]}
         assert [row.name for row in shelf.catalog.rows()] == [*reversed(added), known]
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def test_a_limit_leaves_large_logs_for_later(self, shelf: CatalogFixture) -> None:
         """ST-5: a refresh with a limit indexes what fits into it; large logs and forks of them are left out."""
@@ -278,7 +278,7 @@ class ListingSuite:
         assert {row.name for row in shelf.catalog.rows()} == {large.name, *small}
         large.say("and then")
         shelf.catalog.refresh(limit_bytes=sizes[large.name] - 1)
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def test_another_catalog_goes_on_from_there(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """ST-5: logs read by one process are not read again by the next, where the catalog is persistent."""
@@ -299,7 +299,7 @@ class ListingSuite:
         rows = {row.name: row for row in shelf.catalog.rows()}
         assert (rows[child.name].origin, rows[parent.name].origin) == (parent.id, None)
         assert [hit.name for hit in shelf.catalog.search("forked")] == [child.name]
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def test_a_fork_without_a_word_is_known_by_what_it_inherits(self, shelf: CatalogFixture) -> None:
         """Law 2, ST-4: the row of a fork shows the inherited first prompt until the fork has a prompt of its own."""
@@ -308,19 +308,19 @@ class ListingSuite:
         grandchild = fork(child)
         parent.rename("A title of the parent's own")
         inherited = "prompt 0: fix the naïve Parser in src/main.py"
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert {row.name: row.prompt for row in shelf.catalog.rows()} == dict.fromkeys(
             (parent.name, child.name, grandchild.name), inherited
         )
         for model in ("other", "another"):
             child.append(ModelChange(model=model))
-            shelf.agrees()
+            shelf.assert_matches_fresh_index()
             assert self._prompt_of(shelf, child) == inherited
         child.say("its own words")
         assert shelf.refreshed() <= 3
         assert self._prompt_of(shelf, child) == "its own words"
         assert self._prompt_of(shelf, grandchild) == inherited
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
 
     def _prompt_of(self, shelf: CatalogFixture, session: Session) -> str:
         return next(row.prompt for row in shelf.catalog.rows() if row.name == session.name)
@@ -330,10 +330,10 @@ class ListingSuite:
         parent = SessionBuilder().session
         parent.say("prompt of a parent")
         child = fork(parent)
-        name = shelf.put_in(child)
+        name = shelf.adopt_log(child)
         shelf.catalog.refresh()
         assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(1, "")]
-        shelf.put_in(parent)
+        shelf.adopt_log(parent)
 
         def interrupt(session: str) -> None:
             if session == name:
@@ -343,10 +343,10 @@ class ListingSuite:
         with pytest.raises(KeyboardInterrupt):
             shelf.catalog.refresh()
         shelf.counting.meanwhile = lambda _: None
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert [(row.damage, row.prompt) for row in shelf.catalog.rows()] == [(0, "prompt of a parent")] * 2
 
-    def test_nobody_waits_for_a_refresh(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
+    def test_a_refresh_does_not_block_readers(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """Law 4: while logs are indexed, other writers can append, and their entries are found later."""
         stories, other = [shelf.talk(2) for _ in range(3)], rig.again()
         appended = []
@@ -360,7 +360,7 @@ class ListingSuite:
         shelf.catalog.refresh()
         shelf.counting.meanwhile = lambda _: None
         assert sorted(appended) == sorted(story.session.name for story in stories)
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert len(shelf.catalog.search("meanwhile")) == 3
         other.close()
 
@@ -372,8 +372,8 @@ class ListingSuite:
         for _ in range(20):
             change_randomly(shelf, chance, stories)
             if chance.random() < 0.3:
-                shelf.agrees()
-        shelf.agrees()
+                shelf.assert_matches_fresh_index()
+        shelf.assert_matches_fresh_index()
 
     def test_many_bring_it_up_to_date_at_once(self, rig: CatalogRig, shelf: CatalogFixture) -> None:
         """Law 2: concurrent refreshes and appends give the same result as a rebuild."""
@@ -400,5 +400,5 @@ class ListingSuite:
             for one in done:
                 one.result()
         assert len(shelf.catalog.search("meanwhile")) <= 12
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert len(shelf.catalog.search("meanwhile")) == 12

@@ -80,7 +80,7 @@ class IdentitySuite:
 
         check()
         for pair, name in known.items():
-            first = Session(store, name).read().session
+            first = Session(store, name).read().header
             assert first is not None
             assert (first.value.agent, first.value.sender) == pair  # type: ignore[union-attr]
 
@@ -263,7 +263,7 @@ class EndingSuite:
                 session.end(force=force, wait_s=0)
         worker.release(lease)
         ended = session.end()
-        assert (ended.cancelled, ended.dropped.words) == (None, ())
+        assert (ended.cancelled, ended.dropped.descriptions) == (None, ())
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from wakelog.tools.function_tool import FunctionTool, tool
 _SHELL = "/bin/sh"
 
 
-def shell_tool(place: WorkingDirectory) -> FunctionTool:
+def shell_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `shell` tool, which runs a command line."""
 
     @tool(replay="never")
@@ -39,7 +39,7 @@ def shell_tool(place: WorkingDirectory) -> FunctionTool:
             timeout_s: After so many seconds it is stopped.
         """
         try:
-            ended = await run_command([_SHELL, "-c", command], cwd=place.cwd, timeout_s=timeout_s, show=call.show)
+            ended = await run_command([_SHELL, "-c", command], cwd=directory.cwd, timeout_s=timeout_s, show=call.show)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot start the command: {error}") from error
         return _shell_outcome(ended, timeout_s)
@@ -59,9 +59,9 @@ def _shell_outcome(ended: CommandResult, timeout_s: float) -> ToolOutcome:
 def _failure_note(ended: CommandResult, timeout_s: float) -> str:
     if ended.how == "lost":
         lost = "the command's supervisor was killed: how the command ended is not known"
-        return f"{lost}; {ended.doubt}" if ended.doubt else lost
-    if ended.doubt:
-        return ended.doubt
+        return f"{lost}; {ended.warning}" if ended.warning else lost
+    if ended.warning:
+        return ended.warning
     if ended.timed_out:
         return f"stopped: the command took longer than {timeout_s:g} s"
     if ended.how == "signalled":
@@ -73,16 +73,16 @@ def _remaining_note(ended: CommandResult) -> str:
     """Return a note on processes that outlive a command that ended by itself; empty if there are none."""
     if ended.how not in ("exited", "signalled"):
         return ""
-    if ended.left:
-        return f"still running after the command ended: {'; '.join(ended.left)}"
-    return "" if ended.is_clear else "processes that the command started may still be running"
+    if ended.remaining:
+        return f"still running after the command ended: {'; '.join(ended.remaining)}"
+    return "" if ended.is_complete else "processes that the command started may still be running"
 
 
 GREP_HITS = 200
 _GREP_TIMEOUT_S = 60.0
 
 
-def grep_tool(place: WorkingDirectory) -> FunctionTool:
+def grep_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `grep` tool, which finds matching lines."""
 
     @tool(replay="safe")
@@ -94,22 +94,22 @@ def grep_tool(place: WorkingDirectory) -> FunctionTool:
             path: A file, or a folder that is searched with all below it; the working directory by default.
             glob: Only files whose name matches, such as *.py; with a slash, whose path matches, such as src/*.py.
         """
-        root = place.find(path)
+        root = directory.resolve(path)
         wanted = {
             "pattern": pattern,
             "root": root,
             "glob": glob,
             "hits": GREP_HITS,
-            "shown": _displayed_root(place, root),
+            "shown": _displayed_root(directory, root),
         }
-        return await _run_search(wanted, place.cwd)
+        return await _run_search(wanted, directory.cwd)
 
     return grep
 
 
 def _displayed_root(place: WorkingDirectory, root: str) -> str:
     """Return the displayed path of the search root; empty for the working directory."""
-    return "" if root == place.find(".") else place.show(root)
+    return "" if root == place.resolve(".") else place.display_path(root)
 
 
 async def _run_search(wanted: dict[str, Any], cwd: str) -> ToolOutcome:

@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True):
     content: bytes
 
 
-def write_tool(place: WorkingDirectory) -> FunctionTool:
+def write_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `write` tool, which writes a whole file."""
 
     @tool(replay="receipt")
@@ -57,12 +57,12 @@ def write_tool(place: WorkingDirectory) -> FunctionTool:
             path: The file, relative to the working directory.
             content: All of its text.
         """
-        return await _run_to_completion(_apply, call, _plan_write, place, path, content)
+        return await _run_to_completion(_apply, call, _plan_write, directory, path, content)
 
-    return _with_receipts(write, functools.partial(_plan_write, place))
+    return _with_receipts(write, functools.partial(_plan_write, directory))
 
 
-def edit_tool(place: WorkingDirectory) -> FunctionTool:
+def edit_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `edit` tool, which replaces a piece of a file."""
 
     @tool(replay="receipt")
@@ -75,9 +75,9 @@ def edit_tool(place: WorkingDirectory) -> FunctionTool:
             new: The text to put in its place.
             all: Replace every occurrence instead of the only one.
         """
-        return await _run_to_completion(_apply, call, _plan_edit, place, path, old, new, all=all)
+        return await _run_to_completion(_apply, call, _plan_edit, directory, path, old, new, all=all)
 
-    return _with_receipts(edit, functools.partial(_plan_edit, place))
+    return _with_receipts(edit, functools.partial(_plan_edit, directory))
 
 
 def _with_receipts(made: FunctionTool, planned: Callable[..., Change]) -> FunctionTool:
@@ -105,22 +105,24 @@ async def _run_to_completion(function: Callable[_P, ToolOutcome], *args: _P.args
 
 
 def _plan_write(place: WorkingDirectory, path: str, content: str) -> Change:
-    found = place.find(path)
+    found = place.resolve(path)
     before = _current_content(found, path)
     after = content.encode()
-    said = f"{'created' if before is None else 'replaced'} {place.show(found)} ({len(after):,} bytes)"
+    said = f"{'created' if before is None else 'replaced'} {place.display_path(found)} ({len(after):,} bytes)"
     return _make_change(found, before, after, said)
 
 
 def _plan_edit(place: WorkingDirectory, path: str, old: str, new: str, *, all: bool = False) -> Change:  # noqa: A002
-    found = place.find(path)
+    found = place.resolve(path)
     before = _current_content(found, path)
     if before is None:
         raise UsageError(f"cannot edit {printable_name(path)}: there is no such file")
     text = _decode_text(before, path)
     count = _count_matches(text, old, path, many=all)
     times = "one place" if count == 1 else f"{count:,} places"
-    return _make_change(found, before, text.replace(old, new).encode(), f"changed {times} in {place.show(found)}")
+    return _make_change(
+        found, before, text.replace(old, new).encode(), f"changed {times} in {place.display_path(found)}"
+    )
 
 
 def _count_matches(text: str, old: str, path: str, *, many: bool) -> int:
@@ -180,7 +182,7 @@ def _apply(
     with _CHANGE_LOCK:
         change = planned(place, *args, **kwargs)
         if change.intent.before != change.intent.after:
-            with reporting_os_errors(f"change {place.show(change.intent.path)}"):
+            with reporting_os_errors(f"change {place.display_path(change.intent.path)}"):
                 _replace_file(change.intent.path, change.content, _temporary_path(call, change.intent.path))
     return ToolOutcome(change.intent.said)
 

@@ -32,7 +32,7 @@ class WorkingDirectory:
         self.cwd = os.path.abspath(cwd)
         self._confined = confined
 
-    def find(self, path: str) -> str:
+    def resolve(self, path: str) -> str:
         """Return the real path of `path`, existing or not; `UsageError` if it may not be accessed."""
         if not path or "\0" in path:
             raise UsageError(f"not a path: {printable_name(path)!r}")
@@ -42,7 +42,7 @@ class WorkingDirectory:
             raise UsageError(f"{printable_name(path)} leads out of the working directory, which is not allowed")
         return found
 
-    def show(self, found: str) -> str:
+    def display_path(self, found: str) -> str:
         """Return a real path for display: relative to the working directory if it is inside."""
         home = os.path.join(os.path.realpath(self.cwd), "")
         return printable_name(found.removeprefix(home))
@@ -83,7 +83,7 @@ LIST_ENTRIES = 1000
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-def read_tool(place: WorkingDirectory) -> FunctionTool:
+def read_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `read` tool, which returns the text of a file."""
 
     @tool(replay="safe")
@@ -97,7 +97,7 @@ def read_tool(place: WorkingDirectory) -> FunctionTool:
         """
         with (
             reporting_os_errors(f"read {printable_name(path)}"),
-            open(open_regular_file(place.find(path)), "rb") as file,
+            open(open_regular_file(directory.resolve(path)), "rb") as file,
         ):
             if is_binary(file.peek()):
                 raise UsageError(
@@ -108,7 +108,7 @@ def read_tool(place: WorkingDirectory) -> FunctionTool:
     return read
 
 
-def list_tool(place: WorkingDirectory) -> FunctionTool:
+def list_tool(directory: WorkingDirectory) -> FunctionTool:
     """Create the `list` tool, which lists a folder."""
 
     @tool(name="list", replay="safe")
@@ -118,7 +118,7 @@ def list_tool(place: WorkingDirectory) -> FunctionTool:
         Args:
             path: The folder, relative to the working directory, which is the default.
         """
-        with reporting_os_errors(f"list {printable_name(path)}"), os.scandir(place.find(path)) as entries:
+        with reporting_os_errors(f"list {printable_name(path)}"), os.scandir(directory.resolve(path)) as entries:
             lines = [_list_line(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
         left = len(lines) - LIST_ENTRIES
         more = [f"[{left:,} more entries are not shown]"] if left > 0 else []

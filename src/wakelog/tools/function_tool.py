@@ -36,13 +36,13 @@ class FunctionDescription(msgspec.Struct, frozen=True):
 
     description: str
     schema: Mapping[str, Any]
-    shape: type[msgspec.Struct]
-    call_parameter: str | None = None
+    struct: type[msgspec.Struct]
+    invocation_parameter: str | None = None
 
     def arguments(self, given: Any) -> dict[str, Any]:
         """Return a model's arguments as the function takes them; `UsageError` in one line if they do not fit."""
         try:
-            return msgspec.structs.asdict(msgspec.convert(given, self.shape))
+            return msgspec.structs.asdict(msgspec.convert(given, self.struct))
         except msgspec.ValidationError as error:
             raise UsageError(f"bad arguments: {' '.join(str(error).split())}") from None
 
@@ -213,8 +213,8 @@ class FunctionTool:
         except UsageError as error:
             return ToolOutcome(error.message, is_error=True)
         live = _LiveOutput(call)
-        if self._described.call_parameter:
-            arguments[self._described.call_parameter] = live.invocation(self._function)
+        if self._described.invocation_parameter:
+            arguments[self._described.invocation_parameter] = live.invocation(self._function)
         try:
             value = await _call_function(self._function, **arguments)
         finally:

@@ -95,7 +95,7 @@ class _CopyRun:
         self._meter = ProgressMeter(progress, self._sizes)
         self._logs = LogCopy(source, target, self._meter)
         self._blobs = BlobCopy(source.blobs, target.blobs, dry_run=dry_run)
-        self._met: set[str] = set()
+        self._visited: set[str] = set()
         self._asked: frozenset[str] = frozenset()
 
     def run(self, sessions: Sequence[str] | None) -> Iterator[Copied]:
@@ -111,9 +111,9 @@ class _CopyRun:
         while waiting:
             step = waiting.pop()
             if isinstance(step, SourceSession):
-                yield self._finished(step)
+                yield self._finish(step)
                 continue
-            found = self._begun(step)
+            found = self._read_session(step)
             if isinstance(found, Copied):
                 yield found
             elif found is not None:
@@ -121,7 +121,7 @@ class _CopyRun:
                 waiting += [_Requested(child, found, "child") for child in found.needs.children]
                 waiting += [_Requested(found.needs.parent, found, "parent")] if found.needs.parent else []
 
-    def _begun(self, wanted: _Requested) -> SourceSession | Copied | None:
+    def _read_session(self, wanted: _Requested) -> SourceSession | Copied | None:
         """Read a session; return it, or its failure; None if it was read before or does not exist."""
         try:
             is_name = wanted.role == "asked" and wanted.ref in self._asked
@@ -131,14 +131,14 @@ class _CopyRun:
             if wanted.by is not None and wanted.role == "parent":
                 wanted.by.lost.append(MissingItem(wanted.ref, f"no session {wanted.ref} to read through"))
             return None
-        if name in self._met:
+        if name in self._visited:
             return None
-        self._met.add(name)
+        self._visited.add(name)
         self._meter.expect([name])
         session = self._id(wanted.ref, name)
         needed_by = wanted.by.name if wanted.by is not None and name not in self._asked else None
         try:
-            return self._logs.see(session, name, needed_by=needed_by)
+            return self._logs.read_source(session, name, needed_by=needed_by)
         except _SESSION_ERRORS as error:
             return self._failed(error, session, name, needed_by)
 
@@ -151,17 +151,17 @@ class _CopyRun:
                 return said.id
         return ref
 
-    def _finished(self, seen: SourceSession) -> Copied:
+    def _finish(self, seen: SourceSession) -> Copied:
         try:
-            done = self._done(seen)
+            done = self._copy_session(seen)
         except _SESSION_ERRORS as error:
             return self._failed(error, seen.id, seen.name, seen.needed_by)
         self._meter.finish(seen.name)
         return done
 
-    def _done(self, seen: SourceSession) -> Copied:
+    def _copy_session(self, seen: SourceSession) -> Copied:
         """Copy the blobs and the part of the log that the target does not have yet."""
-        blobs = list(self._blobs.bring(seen))
+        blobs = list(self._blobs.copy_missing(seen))
         is_there = seen.to is not None and seen.there == seen.size
         if not is_there and not self._dry_run:
             self._logs.send(seen)

@@ -114,7 +114,7 @@ class LogCopy:
         with _as_unreadable():
             yield from self._source.load(name)
 
-    def see(self, session: str, name: str, *, needed_by: str | None) -> SourceSession:
+    def read_source(self, session: str, name: str, *, needed_by: str | None) -> SourceSession:
         """Read a log and compare it with the target's. `Conflict` if the target's differs or is longer."""
         with _as_unreadable():
             found = self._source.name(name)
@@ -126,7 +126,7 @@ class LogCopy:
                 self._target, session, name, None if self._was_empty else name_in(self._target, session)
             )
             seen = self._read(session, name, needed_by, beside)
-            if not beside.goes_on:
+            if not beside.has_more:
                 return seen
             if seen.size == before:
                 raise Conflict(f"{name} went on in the other store", hint="copy it from there, or leave it there")
@@ -137,9 +137,9 @@ class LogCopy:
         digest, needs, reader = hashlib.sha256(), LogReferences(), EntryReader()
         for line in self.lines(name):
             raw = line.bytes
-            beside.take(raw)
+            beside.compare(raw)
             digest.update(raw)
-            needs.take(line)
+            needs.add(line)
             reader.feed(line)
             self._meter.step(name, len(raw))
         with _as_unreadable():
@@ -167,7 +167,7 @@ class LogCopy:
                 at = self._send_from(seen, at)
                 break
             except Conflict:
-                stood, at = at, self._look_again(seen)
+                stood, at = at, self._compare_again(seen)
                 if at == stood:
                     raise
         self._check(seen)
@@ -196,12 +196,12 @@ class LogCopy:
         if size or not seen.size:
             yield b"".join(held)
 
-    def _look_again(self, seen: SourceSession) -> int:
+    def _compare_again(self, seen: SourceSession) -> int:
         """Return how many bytes of the log as first read the target has now; `Conflict` if it has other bytes."""
         beside = _TargetLog(self._target, seen.id, seen.name, name_in(self._target, seen.id))
         seen.to = beside.name
         for raw in _first_bytes(self.lines(seen.name), seen.size):
-            beside.take(raw)
+            beside.compare(raw)
         return beside.size
 
     def _check(self, seen: SourceSession) -> None:
@@ -225,7 +225,7 @@ class _TargetLog:
         self._lines = target.load(session) if self.name is not None else iter(())
         self._rest = b""
 
-    def take(self, raw: bytes) -> None:
+    def compare(self, raw: bytes) -> None:
         """Compare the next bytes of the source; `Conflict` if the target has others."""
         self._fill(len(raw))
         theirs, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
@@ -235,7 +235,7 @@ class _TargetLog:
         self.size += len(theirs)
 
     @property
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         """Whether the target has more than the source had."""
         self._fill(1)
         return bool(self._rest)
@@ -291,22 +291,22 @@ class BlobCopy:
     def _there(self) -> dict[str, StoredBlob]:
         return {blob.digest: blob for blob in self._target.stored()}
 
-    def bring(self, seen: SourceSession) -> Iterator[int]:
+    def copy_missing(self, seen: SourceSession) -> Iterator[int]:
         """Copy the blobs that a log names and the target does not have; yield the size of each."""
-        for digest in sorted(seen.needs.named):
+        for digest in sorted(seen.needs.digests):
             here = self._here.get(digest)
             # A blob that was put after the listing is known from the reference to it in the log.
             size = here.bytes if here is not None else seen.needs.blobs.get(digest)
             if size is not None and not self._is_safe(seen, digest, size):
-                yield from self._brought(seen, BlobRef(digest=digest, bytes=size))
+                yield from self._copy_blob(seen, BlobRef(digest=digest, bytes=size))
 
     def _is_safe(self, seen: SourceSession, digest: str, size: int) -> bool:
         there = self._there.get(digest)
         if there is None or there.bytes != size:
             return False
-        return there.age_s < _YOUNG_S or seen.needs.named[digest] <= seen.there
+        return there.age_s < _YOUNG_S or seen.needs.digests[digest] <= seen.there
 
-    def _brought(self, seen: SourceSession, ref: BlobRef) -> Iterator[int]:
+    def _copy_blob(self, seen: SourceSession, ref: BlobRef) -> Iterator[int]:
         # A dry run does not read a blob that the source lists.
         if not (self._dry_run and ref.digest in self._here):
             try:

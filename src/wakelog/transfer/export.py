@@ -72,7 +72,7 @@ def standalone_copy(store: Store, scan: Scan, *, verify: bool = False) -> CleanC
         verify=verify,
         inherited=lambda: inherited_entries(store, scan, annotations=True),
         inherited_sessions=[session for session in ancestors if isinstance(session, SessionHeader)],
-        inherited_holes=scan.inherited_holes,
+        inherited_damage=scan.inherited_holes,
     )
     return CleanCopy(original)
 
@@ -126,7 +126,7 @@ def json_document(
     yield b"{%b," % _object_members(about)
     yield b'"active":[%b],' % active
     yield _object_members(
-        {"damage": [_damage_values(hurt) for hurt in scan.damage], "journals": journals.values(scan.name)}
+        {"damage": [_damage_values(hurt) for hurt in scan.damage], "journals": journals.to_json(scan.name)}
     )
     yield b',"entries":['
     yield from in_pieces(_array_items(_document_entries(store, scan)))
@@ -189,7 +189,7 @@ def branch_rows(
     """Return the rows of the nodes marked in `path`, without queued messages."""
     stretches = _BranchStretches(scan, path, stretch)
     late = stretches.late(path_entries(store, scan, path)) if len(scan.outline) > stretch else {}
-    known = TranscriptContext({}, stretches.is_on_path, unsealed=journals.partials, running=journals.running)
+    known = TranscriptContext({}, stretches.is_on_path, journal_partials=journals.partials, running=journals.running)
     nodes: list[Entry] = []
     annotations: list[Entry] = []
     current = 0

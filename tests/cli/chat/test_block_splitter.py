@@ -75,7 +75,7 @@ def test_no_line_that_says_anything_is_lost(text):
 @given(texts, st.integers(1, 9))
 def test_the_rest_is_the_end_of_what_has_not_left(text, most):
     _, splitter = fed([text])
-    rest = splitter.rest(most)
+    rest = splitter.last_lines(most)
     left = [line for block in splitter.finish() for line in block.split("\n") if line.strip()]
     said = [line.removesuffix("\r") for line in rest if line.strip()]
     assert len(rest) <= most

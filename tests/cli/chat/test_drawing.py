@@ -76,8 +76,8 @@ def everything(text):
 def talking(text):
     talk = ChatTranscript("s")
     talk.queue["q"] = Queued(message=Prompt(content=text))
-    talk._call("r", "reply", None)
-    talk.piece("r", TextDelta(text))
+    talk._model_call("r", "reply", None)
+    talk.add_piece("r", TextDelta(text))
     return talk
 
 
@@ -162,7 +162,7 @@ def test_a_tool_is_one_line():
     assert lines_of(ToolUse("shell", ls, result("one", duration_ms=3_100))) == ["✓ shell ls · 3.1 s"]
     assert lines_of(ToolUse("shell", ls, result(status="denied"))) == ["✗ shell ls · denied"]
     assert lines_of(ToolUse("shell", ls, result(status="unknown"))) == ["! shell ls · unknown"]
-    assert lines_of(ToolUse("read", {}, result(), inside=True)) == ["  ✓ read"]
+    assert lines_of(ToolUse("read", {}, result(), in_subagent=True)) == ["  ✓ read"]
     assert lines_of(ToolUse("shell", ls, result("no such file", status="error"))) == ["✗ shell ls", "  no such file"]
     plain = TerminalStyle(width=60, utf8=False)
     assert lines_of(ToolUse("shell", ls, result("a\nb")), plain) == ["v shell ls - 2 lines"]
@@ -180,7 +180,9 @@ def test_long_things_are_folded_with_a_count():
 def test_a_decision_is_one_dim_line():
     approve = AttentionResolved(attention_id="a", decision="approve")
     assert lines_of(Decision(approve, "shell", {"command": "ls -l"})) == ["· decided: approve · shell ls -l"]
-    assert lines_of(Decision(approve, "shell", {"command": "ls"}, inside=True)) == ["  · decided: approve · shell ls"]
+    assert lines_of(Decision(approve, "shell", {"command": "ls"}, in_subagent=True)) == [
+        "  · decided: approve · shell ls"
+    ]
     assert lines_of(Decision(approve)) == ["· decided: approve"]
     (long,) = lines_of(Decision(approve, "shell", {"command": "word " * 40}), BRIGHT)
     assert long.startswith("\x1b[2m")

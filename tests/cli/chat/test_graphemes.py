@@ -18,7 +18,7 @@ ODD = ["\U0003f000", "\U00100000", "\U0003f001\u0301"]
 def drawn(line, columns=20):
     """The cells of a line in a window."""
     screen = Screen()
-    window = GraphemeWindow(FormattedTextControl(GraphemeWindow.stand_ins.put(line)))
+    window = GraphemeWindow(FormattedTextControl(GraphemeWindow.placeholders.replace(line)))
     place = WritePosition(0, 0, columns, 1)
     window.write_to_screen(screen, MouseHandlers(), place, "", erase_bg=False, z_index=None)
     return screen, [screen.data_buffer[0][at] for at in range(columns)]
@@ -29,9 +29,9 @@ def test_a_line_is_laid_out_as_wide_as_it_is(given_signs):
     """And what is put in can be had back, also what looks like a stand-in itself."""
     stand_ins = GraphemePlaceholders()
     line = "".join(given_signs)
-    put = stand_ins.put(line)
+    put = stand_ins.replace(line)
     assert get_cwidth(put) == text_width(line)
-    assert "".join(stand_ins.drawn(Char(sign)).char for sign in put) == line
+    assert "".join(stand_ins.restore(Char(sign)).char for sign in put) == line
 
 
 @pytest.mark.parametrize("sign", SIGNS)
@@ -49,8 +49,8 @@ def test_what_has_no_room_is_left_out_whole():
 
 def test_colours_stay():
     stand_ins = GraphemePlaceholders()
-    assert stand_ins.put("\x1b[2m🏽\x1b[0m").startswith("\x1b[2m")
-    assert stand_ins.put("\x1b[2m🏽\x1b[0m").endswith("\x1b[0m")
+    assert stand_ins.replace("\x1b[2m🏽\x1b[0m").startswith("\x1b[2m")
+    assert stand_ins.replace("\x1b[2m🏽\x1b[0m").endswith("\x1b[0m")
 
 
 def test_there_is_no_end_of_stand_ins():
@@ -58,5 +58,5 @@ def test_there_is_no_end_of_stand_ins():
     stand_ins = GraphemePlaceholders()
     for number in range(10_000):
         last = "👍🏽" + chr(0x300 + number % 100) + chr(0x300 + number // 100)
-        assert stand_ins.drawn(Char(stand_ins.one(last))).char == last
-    assert len(stand_ins._of) <= 0xF00
+        assert stand_ins.restore(Char(stand_ins.placeholder(last))).char == last
+    assert len(stand_ins._placeholders) <= 0xF00

@@ -34,13 +34,13 @@ def row(number, **more):
 
 
 def listed(count, *, is_over=True, **more):
-    return ReadProgress([row(number) for number in range(count)], is_over=is_over, **more)
+    return ReadProgress([row(number) for number in range(count)], is_complete=is_over, **more)
 
 
 def picking(*listings, height=15):
     made = SessionList(height)
     for one in listings:
-        made.take(one)
+        made.update(one)
     return made
 
 
@@ -54,27 +54,27 @@ def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
     assert [found.name for found in list_.window[1]] == [f"crab_user_{number}" for number in range(15)]
     assert len(looked) == 15
     list_.move(40)
-    assert (list_.row.name, len(looked)) == ("crab_user_40", 55)
-    list_.type("SESSION 7")
+    assert (list_.chosen_row.name, len(looked)) == ("crab_user_40", 55)
+    list_.set_filter("SESSION 7")
     assert all("7" in found.title for found in list_.window[1])
     assert len(looked) < 200
     list_.move(1 << 40)
-    assert list_.row.name == "crab_user_9997"
-    list_.type("session 9999")
+    assert list_.chosen_row.name == "crab_user_9997"
+    list_.set_filter("session 9999")
     assert [found.name for found in list_.window[1]] == ["crab_user_9999"]
-    list_.type("")
-    assert list_.row.name == "crab_user_0"
+    list_.set_filter("")
+    assert list_.chosen_row.name == "crab_user_0"
 
 
 def test_choosing_stays_within_the_list():
     list_ = picking(listed(3))
     list_.move(-5)
-    assert list_.row.name == "crab_user_0"
+    assert list_.chosen_row.name == "crab_user_0"
     list_.move(50)
-    assert list_.row.name == "crab_user_2"
-    list_.type("nothing like it")
+    assert list_.chosen_row.name == "crab_user_2"
+    list_.set_filter("nothing like it")
     list_.move(1)
-    assert (list_.row, list_.window) == (None, (0, []))
+    assert (list_.chosen_row, list_.window) == (None, (0, []))
 
 
 # ── while rows come in ───────────────────────────────────────────────────────────────────────────
@@ -83,50 +83,50 @@ def test_choosing_stays_within_the_list():
 def test_a_choice_stays_when_others_come_in():
     list_ = picking(ReadProgress([row(5), row(6)]))
     list_.move(1)
-    list_.take(listed(50, is_over=False))
-    assert (list_.row.name, list_.chosen) == ("crab_user_6", 6)
-    list_.take(ReadProgress([row(1)], is_over=True))
-    assert list_.row.name == "crab_user_1"
+    list_.update(listed(50, is_over=False))
+    assert (list_.chosen_row.name, list_.chosen) == ("crab_user_6", 6)
+    list_.update(ReadProgress([row(1)], is_complete=True))
+    assert list_.chosen_row.name == "crab_user_1"
 
 
 def test_who_has_not_chosen_is_at_the_top():
     list_ = picking(ReadProgress([row(5), row(6)]), listed(50))
-    assert list_.row.name == "crab_user_0"
+    assert list_.chosen_row.name == "crab_user_0"
     list_.move(3)
-    list_.type("7")
-    list_.take(listed(60))
-    assert list_.row.name == "crab_user_7"
+    list_.set_filter("7")
+    list_.update(listed(60))
+    assert list_.chosen_row.name == "crab_user_7"
 
 
 def test_enter_is_what_one_sees():
-    assert picking(ReadProgress([row(5)])).enter().name == "crab_user_5"
-    assert picking(ReadProgress([row(5)])).due is None
+    assert picking(ReadProgress([row(5)])).choose().name == "crab_user_5"
+    assert picking(ReadProgress([row(5)])).delayed_choice is None
 
 
 def test_enter_before_there_is_anything_to_see_waits_for_all():
     list_ = picking()
-    list_.type("session 3")
-    assert list_.enter() is None
-    list_.take(ReadProgress([row(30)], 1, 2))
-    assert list_.due is None
-    list_.take(listed(40))
-    assert list_.due.name == "crab_user_3"
+    list_.set_filter("session 3")
+    assert list_.choose() is None
+    list_.update(ReadProgress([row(30)], 1, 2))
+    assert list_.delayed_choice is None
+    list_.update(listed(40))
+    assert list_.delayed_choice.name == "crab_user_3"
 
 
 @pytest.mark.parametrize("other", [lambda list_: list_.type("session"), lambda list_: list_.move(1)])
 def test_another_key_takes_enter_back(other):
     list_ = picking()
-    list_.enter()
+    list_.choose()
     other(list_)
-    list_.take(listed(4))
-    assert (list_.due, list_.row.name) == (None, "crab_user_0")
+    list_.update(listed(4))
+    assert (list_.delayed_choice, list_.chosen_row.name) == (None, "crab_user_0")
 
 
 def test_enter_where_nothing_is_to_come_is_nothing():
     list_ = picking(listed(0))
-    assert list_.enter() is None
-    list_.take(listed(4))
-    assert list_.due is None
+    assert list_.choose() is None
+    list_.update(listed(4))
+    assert list_.delayed_choice is None
 
 
 @pytest.mark.parametrize(

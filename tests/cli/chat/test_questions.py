@@ -21,10 +21,10 @@ def asked(story, reason):
 def test_every_answer_is_offered_and_taken(story, reason, key, word):
     """Law 6: also where a reply is lost, and the tools it called may have run."""
     asking = OpenQuestions()
-    asking.left = [asked(story, reason)]
-    asking.see()
-    assert asking.takes(f" {key.upper()} "), word
-    (line,) = answer_lines(TerminalStyle(width=200), asking.left[0], is_open=True)
+    asking.unanswered = [asked(story, reason)]
+    asking.mark_seen()
+    assert asking.accepts(f" {key.upper()} "), word
+    (line,) = answer_lines(TerminalStyle(width=200), asking.unanswered[0], is_answerable=True)
     assert f"[{key}] " in line
     assert not line.startswith(":")
 
@@ -32,6 +32,6 @@ def test_every_answer_is_offered_and_taken(story, reason, key, word):
 @pytest.mark.parametrize("reason", ANSWER_KEYS)
 def test_a_message_is_no_answer(story, reason):
     asking = OpenQuestions()
-    asking.left = [asked(story, reason)]
-    asking.see()
-    assert not asking.takes("hello")
+    asking.unanswered = [asked(story, reason)]
+    asking.mark_seen()
+    assert not asking.accepts("hello")

@@ -14,8 +14,8 @@ def drawn(width, height, count=43, read=None, typed=""):
     shape = page_layout(height)
     picking = SessionList(shape.rows)
     rows = [row(number, title=f"Task {number}: {LONG}", cwd="/work/some/where") for number in range(count)]
-    picking.take(read or ReadProgress(rows, is_over=True))
-    picking.type(typed)
+    picking.update(read or ReadProgress(rows, is_complete=True))
+    picking.set_filter(typed)
     return list(page_lines(TerminalStyle(width=width), page_of(picking), LONG * 9, now_ms(), shape))
 
 

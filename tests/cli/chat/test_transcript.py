@@ -61,10 +61,10 @@ class Told:
     def __call__(self, body, entry_id=None, session=HERE):
         self.count += 1
         value = msgspec.structs.replace(body, id=entry_id or f"e{self.count}", timestamp="2026-01-01T00:00:00.000Z")
-        return self.talk.hear(session, Entry(b"{}", value, self.count))
+        return self.talk.add_entry(session, Entry(b"{}", value, self.count))
 
     def pieces(self, journal, deltas):
-        return [shown for delta in deltas for shown in self.talk.piece(journal, delta)]
+        return [shown for delta in deltas for shown in self.talk.add_piece(journal, delta)]
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ def test_what_sub_agents_do_stands_inside_and_what_they_say_does_not(told):
     assert told(Message(message=Prompt(content="look")), session="child") == []
     assert told(reply(Text(text="I will"), ToolCall(id="t", name="read", input={})), "q", "child") == []
     result = ToolResult(tool_call_id="t", tool_name="read", reply_id="q", status="ok")
-    assert told(Message(message=result), session="child") == [ToolUse("read", {}, result, inside=True)]
+    assert told(Message(message=result), session="child") == [ToolUse("read", {}, result, in_subagent=True)]
     assert [tool.name for tool in told.talk.tools.values()] == ["agent"]
 
 
@@ -240,7 +240,7 @@ def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told)
     told(reply(ToolCall(id="t", name="edit", input={})), "r")
     told.talk.told.add((HERE, "r", "t"))
     result = ToolResult(tool_call_id="t", tool_name="edit", reply_id="r", status="ok")
-    assert told(Message(message=result)) == [ToolUse("edit", {}, result, told=True)]
+    assert told(Message(message=result)) == [ToolUse("edit", {}, result, input_shown=True)]
 
 
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────

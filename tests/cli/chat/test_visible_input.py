@@ -22,7 +22,7 @@ def transformed(line):
 
 def picture(line):
     """What is drawn in the end."""
-    return "".join(STAND_INS.drawn(Char(sign)).char for _, text, *_ in transformed(line).fragments for sign in text)
+    return "".join(STAND_INS.restore(Char(sign)).char for _, text, *_ in transformed(line).fragments for sign in text)
 
 
 def laid_out(line):

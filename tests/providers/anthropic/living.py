@@ -7,13 +7,11 @@ import asyncio
 import os
 import sys
 
-import msgspec
-
 from wakelog.app.agent import Agent
 from wakelog.clock import SystemClock
 from wakelog.providers.anthropic.messages import MESSAGES
 from wakelog.providers.http_provider import HttpProvider
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -40,8 +38,8 @@ class Ahead(SystemClock):
 def world_of(store, provider, *, tools=(), clock=None):
     """Everything an agent of this provider can reach."""
     clock = clock or Ahead()
-    world = live_runtime(store, tools=tools, provider=lambda *_: provider, clock=clock)
-    return msgspec.structs.replace(world, pause=clock.pause)
+    runtime = LiveRuntime(store, tools=tools, provider=lambda *_: provider, clock=clock)
+    return runtime.with_changes(sleep=clock.pause)
 
 
 class Place:

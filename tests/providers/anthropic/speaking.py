@@ -113,7 +113,7 @@ def heard(model, request):
             if isinstance(delta, Finished | Faulted):
                 end = delta
             else:
-                draft.take(delta)
+                draft.add(delta)
         return draft.content, end
 
     return asyncio.run(listen())

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import socket
 
-import msgspec
 import pytest
 
 from tests.loopback import CUT, Answer, Loopback, events
@@ -26,7 +25,7 @@ from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply
 from wakelog.log.entry import Failed, Message, Partial
 from wakelog.providers.anthropic.messages import fault_of_error_event
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.stores.memory import MemoryStore
 
@@ -142,8 +141,8 @@ def woken(server, *answers):
         clock.ahead_ms += ms
 
     clock = _Ahead(session.clock)
-    world = live_runtime(store, provider=lambda *_: provider(server), clock=clock)
-    report = asyncio.run(wake(msgspec.structs.replace(world, pause=pause), session.name))
+    runtime = LiveRuntime(store, provider=lambda *_: provider(server), clock=clock)
+    report = asyncio.run(wake(runtime.with_changes(sleep=pause), session.name))
     return [entry.value for entry in session.read().entries], report, waits
 
 

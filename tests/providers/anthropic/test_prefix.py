@@ -69,10 +69,10 @@ def _run():
     session = agent.begin(store)
     with Loopback(Looker()) as server:
         model = Injecting(provider(server))
-        world = world_of(store, model, tools=(look,), clock=clock)
+        runtime = world_of(store, model, tools=(look,), clock=clock)
         for turn in range(TURNS):
             session.say(f"Turn {turn}." if turn % 5 else f"Turn {turn}.\n  ")
-            assert asyncio.run(wake(world, session.name)).decision == Idle()
+            assert asyncio.run(wake(runtime, session.name)).decision == Idle()
         return [asked.json for asked in server.asked], model.told, clock.waits
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tests.loopback import Loopback
@@ -48,9 +47,9 @@ class Life:
         self.server.play(*answers)
         if prompt:
             self.session.say(prompt)
-        world = world_of(self.store, None, tools=(look,), clock=Ahead())
-        world = msgspec.structs.replace(world, provider=lambda name, _: self.models[name])
-        return asyncio.run(wake(world, self.session.name, steps=steps)).decision
+        runtime = world_of(self.store, None, tools=(look,), clock=Ahead())
+        runtime = runtime.with_changes(open_provider=lambda name, _: self.models[name])
+        return asyncio.run(wake(runtime, self.session.name, steps=steps)).decision
 
     def values(self, kind):
         return [entry.value for entry in self.session.read().entries if isinstance(entry.value, kind)]

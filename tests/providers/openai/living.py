@@ -7,12 +7,10 @@ import asyncio
 import os
 import sys
 
-import msgspec
-
 from tests.providers.openai.asking import MODEL
 from wakelog.app.agent import Agent
 from wakelog.clock import SystemClock
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -92,8 +90,8 @@ class Place:
 
     def wake(self):
         """Lets the session go on, in this process, with the provider that its log names."""
-        world = live_runtime(self.store, tools=(self.tool(),), hooks=(self.hook,), clock=self.clock)
-        return asyncio.run(wake(msgspec.structs.replace(world, pause=self.clock.pause), SESSION))
+        runtime = LiveRuntime(self.store, tools=(self.tool(),), hooks=(self.hook,), clock=self.clock)
+        return asyncio.run(wake(runtime.with_changes(sleep=self.clock.pause), SESSION))
 
 
 if __name__ == "__main__":

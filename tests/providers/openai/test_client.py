@@ -37,7 +37,7 @@ def test_both_open_by_name(provider):
 def test_the_server_that_is_meant(endpoint, environment, url, key):
     """The endpoint wins over the environment; a server that is not OpenAI may do without a key."""
     found = resolve_server(VENDOR, endpoint, environment)
-    assert (found.url, found.key, found.is_owner) == (url, key, "openai.com" in url)
+    assert (found.url, found.key, found.is_vendor) == (url, key, "openai.com" in url)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tests.loopback import Loopback
@@ -13,7 +12,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide.decisions import Idle
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import Message
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
@@ -51,9 +50,9 @@ class Sessions:
         """Lets a worker go on; whether it died."""
         self.now += 1e9
         store = self.place.store if dies_at is None else CrashingStore(self.place.store, dies_at=dies_at, after=after)
-        world = live_runtime(store, tools=(self.place.tool(),), hooks=(self.place.hook,), clock=self.place.clock)
+        runtime = LiveRuntime(store, tools=(self.place.tool(),), hooks=(self.place.hook,), clock=self.place.clock)
         try:
-            report = asyncio.run(wake(msgspec.structs.replace(world, pause=self.place.clock.pause), SESSION))
+            report = asyncio.run(wake(runtime.with_changes(sleep=self.place.clock.pause), SESSION))
         except SimulatedCrash:
             self.now += 1e9
             return True

@@ -183,7 +183,7 @@ def _kept(keeps, *items):
     with serving(responses_answer(*items)) as server:
         told = deltas(HttpProvider(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
     sieve = ReasoningFilter(keeps)
-    return assemble_parts(heard for delta in told[:-1] for heard in sieve.take(delta))
+    return assemble_parts(heard for delta in told[:-1] for heard in sieve.add(delta))
 
 
 def test_reasoning_that_is_not_kept():

@@ -15,7 +15,7 @@ def test_people_give_and_the_runtime_writes():
     rig = Rig({"Go.": [asks(("look", 1)), {"text": "Done."}]})
     rig.say("Go.")
     rig.session.rename("a title")
-    told = [(recorded.entry.type, recorded.given) for recorded in _script(rig)]
+    told = [(recorded.entry.type, recorded.is_input) for recorded in _script(rig)]
     given = [kind for kind, was_given in told if was_given]
     written = [kind for kind, was_given in told if not was_given]
     assert given == ["session", "context", "message", "session_renamed"]
@@ -26,7 +26,7 @@ def test_before_a_worker_came_everything_was_given():
     """Law 11: an imported log, whatever it holds, is where it begins."""
     rig = Rig({"Go.": [{"text": "Done."}]})
     rig.session.append(ModelCall(call_id="c", reply_id="r"))
-    assert all(recorded.given for recorded in _script(rig))
+    assert all(recorded.is_input for recorded in _script(rig))
 
 
 def test_a_rerun_is_a_persons():
@@ -36,7 +36,7 @@ def test_a_rerun_is_a_persons():
     (result,) = [entry for entry in rig.entries if b'"toolResult"' in entry.raw]
     before = len(rig.entries)
     rerun_tool(rig.session, result.id)
-    assert all(recorded.given for recorded in _script(rig)[before:])
+    assert all(recorded.is_input for recorded in _script(rig)[before:])
 
 
 def test_a_line_that_is_no_entry_is_given():
@@ -45,7 +45,7 @@ def test_a_line_that_is_no_entry_is_given():
     rig.say("Go.")
     rig.store.plant("s", b"\x00\n")
     last = _script(rig)[-1]
-    assert (last.given, last.entry, last.body) == (True, None, None)
+    assert (last.is_input, last.entry, last.body) == (True, None, None)
 
 
 def test_ids_are_made_in_their_order():

@@ -95,10 +95,10 @@ def test_other_words_are_found_where_they_stand(play):
         lines[at] = _other_words(lines[at])
         again = asyncio.run(replay(_copy(play, lines), "s0"))
         assert not again.ok
-        assert again.parted is not None, again.reason
-        assert again.parted.at == at
-        assert again.parted.recorded == lines[at]
-        assert entry.id.encode() in again.parted.written
+        assert again.divergence is not None, again.reason
+        assert again.divergence.position == at
+        assert again.divergence.recorded == lines[at]
+        assert entry.id.encode() in again.divergence.written
 
 
 def test_a_forged_log_with_new_seals_is_found_by_the_next_request(play):
@@ -112,8 +112,8 @@ def test_a_forged_log_with_new_seals_is_found_by_the_next_request(play):
         again = asyncio.run(replay(_copy(play, _resealed(lines)), "s0"))
         if later:
             found += 1
-            assert again.parted is not None
-            assert again.parted.at in later
+            assert again.divergence is not None
+            assert again.divergence.position in later
     assert found >= 3
 
 
@@ -189,7 +189,7 @@ def test_nothing_outside_the_log_is_touched(play, monkeypatch):
                 (os, "getenv"),
                 (wakelog.runtime.live, "open_provider"),
                 (wakelog.runtime.live, "builtin_tools"),
-                (wakelog.runtime.live, "live_world"),
+                (wakelog.runtime.live, "LiveRuntime"),
                 (wakelog.providers, "open_provider"),
                 (wakelog.tools, "builtin_tools"),
             ]:

@@ -21,7 +21,7 @@ def expected_row(store, name):
     """A row as the views of the whole log give it, worked out without the index."""
     log = read_log(store, name)
     card = overview(log.tree, damaged=bool(log.damage))
-    own = log.session.value if log.session else SessionEntry()
+    own = log.header.value if log.header else SessionEntry()
     bodies = [entry.value for entry in log.entries]
     prompts = [" ".join(body.message.text.split()) for body in bodies if _is_prompt(body)]
     return {

@@ -95,7 +95,7 @@ def test_what_is_derived_may_be_lost(own, loss):
     own.rig.run(loss)
     own.talk(1)
     for shelf in (own, again(own)):
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert is_own(shelf)
         assert shelf.refreshed() == 0
 
@@ -118,7 +118,7 @@ def test_a_catalog_of_an_earlier_version(own):
     own.rig.run("ALTER TABLE {s}entries DROP COLUMN seq")
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION - 1}")
     for shelf in (again(own), own):
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert is_own(shelf)
 
 
@@ -130,7 +130,7 @@ def test_a_newer_catalog_is_left_alone(own):
     own.rig.run("UPDATE {s}sessions SET agent = 'from the future'")
     for shelf in (own, again(own)):
         shelf.talk(1)
-        shelf.agrees()
+        shelf.assert_matches_fresh_index()
         assert not is_own(shelf)
     assert own.rig.run("SELECT agent, count(*) FROM {s}sessions GROUP BY agent") == [("from the future", 1)]
 
@@ -181,7 +181,7 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
         assert all_results(reader.catalog) == all_results(own.catalog)
         assert is_own(reader)
         own.talk(1)
-        reader.agrees()
+        reader.assert_matches_fresh_index()
         assert not is_own(reader)
         reader.rig.close()
     finally:
@@ -199,7 +199,7 @@ def test_a_database_that_knows_no_characters(postgres):
     shelf = CatalogFixture(rig)
     story = shelf.talk(2)
     story.user("xy" + "ß日é" * 3_000 + " naïveté")
-    shelf.agrees()
+    shelf.assert_matches_fresh_index()
     assert is_own(shelf)
     rig.close()
     postgres.drop(url)

@@ -15,7 +15,7 @@ from wakelog.log.content import Prompt, ToolResult
 from wakelog.log.entry import Message
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.reading import read_log
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.tools.mcp import McpServer, ServerPool, mcp_tools
@@ -80,14 +80,14 @@ def test_wakes_inside_share_a_server(tmp_path):
 
     async def main():
         servers = ServerPool()
-        world = live_runtime(place.store, servers=servers)
+        runtime = LiveRuntime(place.store, servers=servers)
         async with servers:
-            await wake(world, "s")
-            await _again(world, place)
+            await wake(runtime, "s")
+            await _again(runtime, place)
             os.kill(_seen(place)[-1], signal.SIGKILL)
             (connection,) = servers._alive.values()
             await asyncio.wait([connection._task], timeout=PATIENCE_S)
-            await _again(world, place)
+            await _again(runtime, place)
             left = Watched([_seen(place)[-1]])
         return left.all_end(), children(os.getpid())
 
@@ -98,9 +98,9 @@ def test_wakes_inside_share_a_server(tmp_path):
     assert (ended, after - before) == (True, set())
 
 
-async def _again(world, place):
+async def _again(runtime, place):
     Session(place.store, "s").append(Message(message=Prompt(content="Look again.")))
-    await wake(world, "s")
+    await wake(runtime, "s")
 
 
 def _script(folder, turns):

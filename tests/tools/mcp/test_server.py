@@ -75,7 +75,7 @@ def test_the_table_of_keys():
 
 def test_where_a_command_starts():
     """In the folder of the session, or in its own as seen from there; a URL has none."""
-    assert McpServer(name="a", command=("x",)).at("/work").cwd == "/work/"
-    assert McpServer(name="a", command=("x",), cwd="sub").at("/work").cwd == "/work/sub"
-    assert McpServer(name="a", command=("x",), cwd="/own").at("/work").cwd == "/own"
-    assert McpServer(name="a", url="http://h").at("/work").cwd == ""
+    assert McpServer(name="a", command=("x",)).in_folder("/work").cwd == "/work/"
+    assert McpServer(name="a", command=("x",), cwd="sub").in_folder("/work").cwd == "/work/sub"
+    assert McpServer(name="a", command=("x",), cwd="/own").in_folder("/work").cwd == "/own"
+    assert McpServer(name="a", url="http://h").in_folder("/work").cwd == ""

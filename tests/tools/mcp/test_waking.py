@@ -34,7 +34,7 @@ def test_an_agent_calls_a_tool(tmp_path):
     place.begin(plain(trusted=True), "folder")
     report = asyncio.run(place.wake())
     assert (report.decision, report.text) == (Idle(), "Seen.")
-    assert (_result(place).text, _result(place).settled) == (os.path.realpath(tmp_path), "ok")
+    assert (_result(place).text, _result(place).effective_status) == (os.path.realpath(tmp_path), "ok")
 
 
 @pytest.mark.parametrize(("trusted", "runs", "settled"), [(True, 2, "ok"), (False, 1, "unknown")])
@@ -55,7 +55,7 @@ def test_a_kill_while_a_tool_runs(tmp_path, trusted, runs, settled):
     assert asyncio.run(place.wake()).decision == Idle()
     assert len(place.touched) == runs
     assert len(set(place.touched)) == runs
-    assert _result(place).settled == settled
+    assert _result(place).effective_status == settled
     assert _result(place).text == ("looked" if trusted else words.UNKNOWN)
 
 
@@ -69,7 +69,7 @@ def test_a_person_cancels(tmp_path):
         request_cancel(session)
         assert worker.process.wait(60) == 0
         assert gone.all_end()
-    assert _result(place).settled == "interrupted"
+    assert _result(place).effective_status == "interrupted"
     assert len(place.touched) == 1
 
 
@@ -81,5 +81,5 @@ def test_a_server_that_is_not_there_any_more(tmp_path):
     place.begin(plain().__class__(name="plain", command=(str(program), *plain().command[1:])), "folder")
     program.unlink()
     assert asyncio.run(place.wake()).text == "Seen."
-    assert _result(place).settled == "error"
+    assert _result(place).effective_status == "error"
     assert f"cannot start {program}: No such file or directory" in _result(place).text

@@ -11,7 +11,7 @@ import sys
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import Prompt
 from wakelog.log.entry import ContextEntry, Message
-from wakelog.runtime.live import live_runtime
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -58,7 +58,7 @@ class Place:
 
     async def wake(self):
         """Goes on. Nothing is known here but the store."""
-        return await wake(live_runtime(self.store), SESSION)
+        return await wake(LiveRuntime(self.store), SESSION)
 
 
 if __name__ == "__main__":

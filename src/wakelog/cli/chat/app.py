@@ -48,25 +48,25 @@ _SIGTERM_CODE = 128 + signal.SIGTERM
 class ChatApp:
     """One chat: its settings, view, runner and background tasks."""
 
-    def __init__(self, asked: SharedOptions, place: StoreLocation, options: RunSettings, cwd: str) -> None:
-        self.asked, self.place, self.options = asked, place, options
-        self.terms = options.terms
-        self.farewell = ""
+    def __init__(self, shared_options: SharedOptions, place: StoreLocation, options: RunSettings, cwd: str) -> None:
+        self.shared_options, self.place, self.options = shared_options, place, options
+        self.settings = options.overrides
+        self.exit_hint = ""
         self._cwd = cwd
-        self._presses = 0
-        self._elsewhere = False
-        self._put_off = Overrides()
+        self._interrupt_presses = 0
+        self._runs_elsewhere = False
+        self._deferred_settings = Overrides()
         """The settings about which the user was already notified that they are delayed."""
-        self._work: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
-        self._has_asked: set[str] = set()
+        self._tools_listed_for: set[str] = set()
         """The sessions with MCP servers that were already asked for their tools."""
-        self._ready: set[str] = set()
+        self._ready_providers: set[str] = set()
         """The providers that are loaded and were found usable."""
-        self.view = ChatView(asked.color, ChatCompleter(self), self._doing)
+        self.view = ChatView(shared_options.color, ChatCompleter(self), self._activity)
         self.view.screen.bind(key_bindings(self, self.view.screen.input))
-        channel = LogChannel(self.view.catch_up, self.view.ensure)
-        self.runner = SessionRunner(place, channel, self.view.tell, self._rested)
+        channel = LogChannel(self.view.catch_up, self.view.ensure_printed)
+        self.runner = SessionRunner(place, channel, self.view.report_error, self._on_idle)
 
     @property
     def session(self) -> Session | None:
@@ -75,274 +75,275 @@ class ChatApp:
 
     # ── main loop ────────────────────────────────────────────────────────────────────────────────
 
-    async def sit(self, session: Session | None, ahead: str = "") -> int:
+    async def run(self, session: Session | None, typeahead: str = "") -> int:
         """Run the chat until the user leaves; return the exit code.
 
         `session` is None for a new one. Keys pressed `ahead` are processed when the chat is ready.
         """
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._leave, _SIGTERM_CODE)
-        for work in (self.runner.run(), self._look_on(session)):
-            self._begin_work(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._exit, _SIGTERM_CODE)
+        for work in (self.runner.run(), self._watch_session(session)):
+            self._start_task(work)
         try:
-            with contextlib.redirect_stderr(StderrRedirect(self.view.overheard)):
-                return await self.view.screen.run(ahead)
+            with contextlib.redirect_stderr(StderrRedirect(self.view.print_stderr_line)):
+                return await self.view.screen.run(typeahead)
         finally:
-            self.farewell = self._last_words()
-            for task in self._work:
+            self.exit_hint = self._make_exit_hint()
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._work, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _start_task(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start a background task that ends with the chat."""
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._ended)
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
         return task
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
         """End the chat with the exception of a task that failed unexpectedly. The log is not affected."""
-        self._work.discard(task)
+        self._tasks.discard(task)
         app = self.view.screen.app
         if not task.cancelled() and (error := task.exception()) is not None and app.is_running and not app.is_done:
             app.exit(exception=error)
 
-    def _leave(self, code: int) -> None:
+    def _exit(self, code: int) -> None:
         app = self.view.screen.app
         if app.is_running and not app.is_done:
             app.exit(result=code)
 
-    async def _look_on(self, session: Session | None) -> None:
+    async def _watch_session(self, session: Session | None) -> None:
         """Open the session and watch it. Started after the terminal is set up, so that early keys are not misread."""
         if session is not None:
-            self.enter(session)
+            self.open_session(session)
         else:
             self.detach()
         self.view.notice("/help shows what there is; Ctrl-D leaves")
-        self.view.screen.press_ahead()
+        self.view.screen.feed_typeahead()
         while True:
-            self._look()
+            self._refresh()
             busy = self.is_busy
             if busy:
                 self.view.screen.invalidate()
             await asyncio.sleep(
-                _REFRESH_UNREACHABLE_S if self.view.is_cut_off else _REFRESH_S if busy else _REFRESH_IDLE_S
+                _REFRESH_UNREACHABLE_S if self.view.is_store_unreachable else _REFRESH_S if busy else _REFRESH_IDLE_S
             )
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Show what is new. Wake a session that another process has left, or that is reachable again."""
-        before, name = self._elsewhere or self.view.is_cut_off, self.session.name if self.session is not None else ""
-        with self.view.reading():
-            self.view.show_news()
-            self._elsewhere = bool(name) and self.runner.elsewhere(name)
-        if before and name and not self._elsewhere and not self.view.is_cut_off:
-            self.runner.want(name)
+        before, name = (
+            self._runs_elsewhere or self.view.is_store_unreachable,
+            self.session.name if self.session is not None else "",
+        )
+        with self.view.report_read_errors():
+            self.view.show_new()
+            self._runs_elsewhere = bool(name) and self.runner.is_held_elsewhere(name)
+        if before and name and not self._runs_elsewhere and not self.view.is_store_unreachable:
+            self.runner.request_wake(name)
 
-    def _rested(self) -> None:
-        self._presses = 0
+    def _on_idle(self) -> None:
+        self._interrupt_presses = 0
         self.view.catch_up()
-        self.view.look_for_questions()
+        self.view.update_questions()
         self.view.screen.invalidate()
 
-    def _doing(self) -> Activity:
-        return Activity(self.is_busy, self._elsewhere, self._presses > 0)
+    def _activity(self) -> Activity:
+        return Activity(self.is_busy, self._runs_elsewhere, self._interrupt_presses > 0)
 
-    def _last_words(self) -> str:
+    def _make_exit_hint(self) -> str:
         name = self.session.name if self.session is not None else ""
         if self.runner.busy:
             return f"left; `wakelog wake {name}` goes on"
-        if self.view.asking.left:
+        if self.view.questions.unanswered:
             return f"{name} waits for you; `wakelog chat {name}` or `wakelog attention {name}` decides"
         return f"`wakelog chat {name}` goes on"
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def enter(self, session: Session) -> None:
+    def open_session(self, session: Session) -> None:
         """Open a session: show its state, and wake it."""
-        self._presses = 0
+        self._interrupt_presses = 0
         self.view.open(session)
-        self.runner.want(session.name)
-        self._begin_work(self._load(self._meant(self.terms)))
+        self.runner.request_wake(session.name)
+        self._start_task(self._preload_provider(self._model_for(self.settings)))
 
     def detach(self) -> None:
         """Leave the session: the next message begins a new one with the settings of the command line."""
-        model = self.terms.model or self.options.terms.model
-        self.terms = msgspec.structs.replace(self.options.terms, model=model)
-        self.view.detach(StatusFigures(model=self.check(self.terms)))
+        model = self.settings.model or self.options.overrides.model
+        self.settings = msgspec.structs.replace(self.options.overrides, model=model)
+        self.view.detach(StatusFigures(model=self.check_model(self.settings)))
 
-    def check(self, terms: Overrides) -> str:
+    def check_model(self, settings: Overrides) -> str:
         """Return the model of a new session, and start loading its provider."""
-        found = checked_model(terms, cwd=self._cwd, agent=self.options.agent)
-        self._begin_work(self._load(found))
+        found = checked_model(settings, cwd=self._cwd, agent=self.options.agent)
+        self._start_task(self._preload_provider(found))
         return found.spelled
 
-    def _meant(self, terms: Overrides) -> ModelChoice:
-        return model_for(terms, self.session, cwd=self._cwd, agent=self.options.agent)
+    def _model_for(self, settings: Overrides) -> ModelChoice:
+        return model_for(settings, self.session, cwd=self._cwd, agent=self.options.agent)
 
-    async def _load(self, model: ModelChoice) -> None:
+    async def _preload_provider(self, model: ModelChoice) -> None:
         """Load a provider while the user types; a message that is sent earlier waits for it."""
         try:
-            await self._be_ready(model)
+            await self._prepare_provider(model)
         except WakelogError as error:
             # A waiting message reports the error itself.
             if self._connecting is None:
-                self.view.tell(error)
+                self.view.report_error(error)
 
-    async def _be_ready(self, model: ModelChoice) -> None:
-        if not self._is_ready(model):
+    async def _prepare_provider(self, model: ModelChoice) -> None:
+        if not self._is_provider_ready(model):
             await run_in_daemon_thread(lambda: check_model_choice(model))
-            self._ready.add(model.provider)
+            self._ready_providers.add(model.provider)
 
-    def _is_ready(self, model: ModelChoice) -> bool:
-        return not loads_slowly(model.provider) or model.provider in self._ready
+    def _is_provider_ready(self, model: ModelChoice) -> bool:
+        return not loads_slowly(model.provider) or model.provider in self._ready_providers
 
     # ── user actions ─────────────────────────────────────────────────────────────────────────────
 
-    def said(self, text: str, *, steer: bool = False) -> None:
+    def submit(self, text: str, *, steer: bool = False) -> None:
         """See `Sitter`."""
-        self._presses = 0
+        self._interrupt_presses = 0
         meant = parse_line(valid_utf8(text))
         try:
             match meant:
                 case SendMessage(text=words):
-                    self.say(words, steer=steer)
-                case RunCommand(name=name, given=given):
+                    self.send(words, steer=steer)
+                case RunCommand(name=name, argument=given):
                     run_command(self, name, given)
-                case IgnoredLine(why=why) if why:
+                case IgnoredLine(reason=why) if why:
                     self.view.notice(why, "warn")
         except WakelogError as error:
-            self.view.tell(error)
+            self.view.report_error(error)
             if isinstance(meant, SendMessage) or (isinstance(meant, RunCommand) and meant.name == "steer"):
                 # A message that could not be sent goes back to the input.
-                self.view.screen.give_back(text)
+                self.view.screen.restore_input(text)
 
-    def say(self, words: str, *, steer: bool) -> None:
+    def send(self, text: str, *, steer: bool) -> None:
         """Send a message to the session or to a new one.
 
         It waits until its model can be used and, for a new session, until its MCP servers have answered. Messages sent
         meanwhile wait behind it.
         """
         if self._connecting is not None:
-            self.view.unsaid.append(PendingMessage(words, steer))
+            self.view.unsent.append(PendingMessage(text, steer))
             self.view.screen.invalidate()
             return
-        terms = self._terms_now
-        model = self._meant(terms)
+        terms = self._settings_to_write
+        model = self._model_for(terms)
         servers = self._servers_to_ask(terms)
-        if not servers and self._is_ready(model):
-            self._say(words, steer=steer)
+        if not servers and self._is_provider_ready(model):
+            self._append_message(text, steer=steer)
             return
         self.view.connecting = tuple(server["name"] for server in servers) or (model.spelled,)
-        self.view.unsaid.append(PendingMessage(words, steer))
-        self._connecting = self._begin_work(self._connect_and_say(model, servers))
+        self.view.unsent.append(PendingMessage(text, steer))
+        self._connecting = self._start_task(self._connect_and_send(model, servers))
 
-    def _servers_to_ask(self, terms: Overrides) -> Sequence[Mapping[str, Any]]:
+    def _servers_to_ask(self, settings: Overrides) -> Sequence[Mapping[str, Any]]:
         """Return the MCP servers to ask: once per session and chat, because an absent one would delay every message."""
-        if self.session is not None and self.session.name in self._has_asked:
+        if self.session is not None and self.session.name in self._tools_listed_for:
             return ()
-        return servers_to_ask(terms, self.session, agent=self.options.agent, cwd=self._cwd)
+        return servers_to_ask(settings, self.session, agent=self.options.agent, cwd=self._cwd)
 
-    async def _connect_and_say(self, model: ModelChoice, servers: Sequence[Mapping[str, Any]]) -> None:
-        cwd = self._cwd if self.session is None else self.session.tree.card.cwd
+    async def _connect_and_send(self, model: ModelChoice, servers: Sequence[Mapping[str, Any]]) -> None:
+        cwd = self._cwd if self.session is None else self.session.tree.header.cwd
         try:
-            await self._be_ready(model)
+            await self._prepare_provider(model)
             found = await list_server_tools(self.runner.servers, servers, cwd)
-            self._say_all((lambda *_: found) if servers else contact_no_servers)
+            self._send_pending((lambda *_: found) if servers else contact_no_servers)
         except WakelogError as error:
-            self.view.tell(error)
+            self.view.report_error(error)
         finally:
-            self._give_back()
+            self._restore_input()
             self._connecting, self.view.connecting, self.view.stopping = None, (), False
 
-    def _say_all(self, served: ListTools) -> None:
+    def _send_pending(self, served: ListTools) -> None:
         """Send the waiting messages in order; the first one may begin the session."""
-        while self.view.unsaid:
-            waited = self.view.unsaid[0]
-            self._say(waited.text, steer=waited.steer, served=served)
-            del self.view.unsaid[0]
+        while self.view.unsent:
+            waited = self.view.unsent[0]
+            self._append_message(waited.text, steer=waited.steer, served=served)
+            del self.view.unsent[0]
             served = contact_no_servers
 
-    def _give_back(self) -> None:
+    def _restore_input(self) -> None:
         """Put messages that could not be sent back into the input."""
-        if self.view.unsaid:
-            self.view.screen.give_back(escape_message("\n".join(waited.text for waited in self.view.unsaid)))
-            self.view.unsaid.clear()
+        if self.view.unsent:
+            self.view.screen.restore_input(escape_message("\n".join(waited.text for waited in self.view.unsent)))
+            self.view.unsent.clear()
 
-    def _say(self, words: str, *, steer: bool, served: ListTools = contact_no_servers) -> None:
+    def _append_message(self, text: str, *, steer: bool, served: ListTools = contact_no_servers) -> None:
         session = self.session
         if session is None:
             agent, sender = self.options.agent, self.options.sender or "user"
             session = begin_session(
-                self.place.store, self.terms, agent=agent, sender=sender, cwd=self._cwd, served=served
+                self.place.store, self.settings, agent=agent, sender=sender, cwd=self._cwd, list_tools=served
             )
             self.view.attach(session)
-            self.terms = Overrides()
+            self.settings = Overrides()
         else:
-            self._agree(session, served)
-        self._has_asked.add(session.name)
-        session.say(
-            Prompt(content=(Text(text=words),), channel=TERMINAL_CHANNEL), mode="steer" if steer else "followUp"
-        )
+            self._write_settings(session, served)
+        self._tools_listed_for.add(session.name)
+        session.say(Prompt(content=(Text(text=text),), channel=TERMINAL_CHANNEL), mode="steer" if steer else "followUp")
         self.view.catch_up()
-        self.runner.want(session.name)
+        self.runner.request_wake(session.name)
 
     @property
-    def _terms_now(self) -> Overrides:
+    def _settings_to_write(self) -> Overrides:
         """Return the settings to write with a message: none while the session is run, as a run keeps its settings."""
         held = self.session is not None and self.place.store.held(self.session.name) is not None
-        return Overrides() if held else self.terms
+        return Overrides() if held else self.settings
 
-    def _agree(self, session: Session, served: ListTools) -> None:
+    def _write_settings(self, session: Session, served: ListTools) -> None:
         """Write the requested settings, or keep them for a message that is sent while the session is idle."""
-        terms = self._terms_now
+        terms = self._settings_to_write
         apply_settings(session, terms, served)
-        if terms == self.terms:
-            self.terms = Overrides()
-        elif self._put_off != self.terms:
-            self._put_off = self.terms
+        if terms == self.settings:
+            self.settings = Overrides()
+        elif self._deferred_settings != self.settings:
+            self._deferred_settings = self.settings
             self.view.notice("the agent is busy: the options hold from the first message on that finds it at rest")
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """See `Sitter`."""
         if self._connecting is not None:
             self._connecting.cancel()
             self.view.stopping = True
             self.view.screen.invalidate()
             return
-        self._presses += 1
-        if self._presses > 1:
-            self._leave(INTERRUPTED if self.is_busy else self._code)
+        self._interrupt_presses += 1
+        if self._interrupt_presses > 1:
+            self._exit(INTERRUPTED if self.is_busy else self._exit_code)
         elif self.session is not None:
             with contextlib.suppress(WakelogError):
-                self._presses = 0 if self.runner.cancel(self.session) and not self.is_busy else 1
+                self._interrupt_presses = 0 if self.runner.cancel(self.session) and not self.is_busy else 1
         self.view.catch_up()
         self.view.screen.invalidate()
 
-    def left(self) -> None:
+    def leave(self) -> None:
         """See `Sitter`."""
-        self._leave(self._code)
+        self._exit(self._exit_code)
 
     @property
-    def _code(self) -> int:
-        return NEEDS_ATTENTION if self.view.asking.left else 0
+    def _exit_code(self) -> int:
+        return NEEDS_ATTENTION if self.view.questions.unanswered else 0
 
     def can_answer(self, text: str) -> bool:
         """See `Sitter`."""
-        return self.view.asking.takes(text)
+        return self.view.questions.accepts(text)
 
-    def answered(self, text: str) -> None:
+    def answer(self, text: str) -> None:
         """See `Sitter`."""
         assert self.session is not None
         try:
-            decided = self.view.asking.answer(self.session, text)
+            decided = self.view.questions.answer(self.session, text)
         except WakelogError as error:
-            self.view.tell(error)
+            self.view.report_error(error)
             decided = False
         self.view.catch_up()
-        self.view.look_for_questions()
+        self.view.update_questions()
         if decided:
-            self.runner.want(self.session.name)
+            self.runner.request_wake(self.session.name)
 
     @property
     def is_busy(self) -> bool:
         """See `Sitter`."""
-        return self.runner.busy or self._elsewhere or self._connecting is not None
+        return self.runner.busy or self._runs_elsewhere or self._connecting is not None

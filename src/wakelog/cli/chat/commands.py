@@ -42,9 +42,9 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
     name: str
     help: str
-    takes: ArgumentKind = ""
-    shown: str = ""
-    needs: bool = False
+    argument_kind: ArgumentKind = ""
+    argument_usage: str = ""
+    argument_required: bool = False
 
 
 COMMANDS = {
@@ -57,10 +57,10 @@ COMMANDS = {
         SlashCommand("compact", "let a summary stand for what came before", "text", "[INSTRUCTIONS]"),
         SlashCommand("model", "show the model, or change it", "model", "[PROVIDER:NAME]"),
         SlashCommand("ask", "show which tools run unasked, or let one ask again", "tool", "[TOOL]"),
-        SlashCommand("rename", "give the session a title", "text", "TITLE", needs=True),
+        SlashCommand("rename", "give the session a title", "text", "TITLE", argument_required=True),
         SlashCommand("new", "begin another session with the next message"),
-        SlashCommand("open", "go on with another session", "session", "SESSION", needs=True),
-        SlashCommand("steer", "say it to a busy agent at its next step", "text", "TEXT", needs=True),
+        SlashCommand("open", "go on with another session", "session", "SESSION", argument_required=True),
+        SlashCommand("steer", "say it to a busy agent at its next step", "text", "TEXT", argument_required=True),
         SlashCommand("attention", "show what waits for you"),
         SlashCommand("context", "show what the model sees"),
         SlashCommand("usage", "show what was spent"),
@@ -96,13 +96,13 @@ class RunCommand(msgspec.Struct, frozen=True):
     """A command with its argument."""
 
     name: str
-    given: str = ""
+    argument: str = ""
 
 
 class IgnoredLine(msgspec.Struct, frozen=True):
     """A line that does nothing, with the reason in one line; empty for a blank line."""
 
-    why: str = ""
+    reason: str = ""
 
 
 ParsedLine: TypeAlias = SendMessage | RunCommand | IgnoredLine
@@ -121,36 +121,36 @@ def parse_line(typed: str) -> ParsedLine:
     return _parse_command(found[1], (found[2] or "").strip())
 
 
-def escape_message(words: str) -> str:
+def escape_message(text: str) -> str:
     """Return what to type to send `words` as a message."""
-    return f"/{words}" if words.startswith("/") else words
+    return f"/{text}" if text.startswith("/") else text
 
 
-def _parse_command(word: str, given: str) -> ParsedLine:
-    name = "help" if word in ("", "?") else word
+def _parse_command(typed_name: str, argument: str) -> ParsedLine:
+    name = "help" if typed_name in ("", "?") else typed_name
     command = COMMANDS.get(name)
     if command is None:
         close = [_SYNONYMS[name]] if name in _SYNONYMS else difflib.get_close_matches(name, COMMANDS, n=1)
         meant = f"did you mean /{close[0]}?" if close else "/help lists them"
         return IgnoredLine(f"there is no command /{name}; {meant}")
-    if command.needs and not given:
-        return IgnoredLine(f"/{name} {command.shown}: {command.help}")
-    if given and not command.takes:
+    if command.argument_required and not argument:
+        return IgnoredLine(f"/{name} {command.argument_usage}: {command.help}")
+    if argument and not command.argument_kind:
         return IgnoredLine(f"/{name} takes nothing behind it")
-    return RunCommand(name, given)
+    return RunCommand(name, argument)
 
 
 def command_usage(command: SlashCommand) -> str:
     """Return how a command is typed."""
-    return f"/{command.name} {command.shown}".rstrip()
+    return f"/{command.name} {command.argument_usage}".rstrip()
 
 
 class ChatContext(Protocol):
     """The running chat: store, session, settings, view and runner."""
 
-    asked: SharedOptions
+    shared_options: SharedOptions
     place: StoreLocation
-    terms: Overrides
+    settings: Overrides
     view: ChatView
     runner: SessionRunner
 
@@ -164,7 +164,7 @@ class ChatContext(Protocol):
         """Return whether the agent is working, in this process or another."""
         ...
 
-    def enter(self, session: Session) -> None:
+    def open_session(self, session: Session) -> None:
         """Open a session."""
         ...
 
@@ -172,15 +172,15 @@ class ChatContext(Protocol):
         """Leave the session; the next message begins a new one."""
         ...
 
-    def check(self, terms: Overrides) -> str:
+    def check_model(self, settings: Overrides) -> str:
         """Return the model of a new session. `UsageError` if it cannot be used."""
         ...
 
-    def say(self, words: str, *, steer: bool) -> None:
+    def send(self, text: str, *, steer: bool) -> None:
         """Send a message to the session or to a new one."""
         ...
 
-    def left(self) -> None:
+    def leave(self) -> None:
         """Leave the chat."""
         ...
 
@@ -198,179 +198,179 @@ _KEY_HELP = (
 )
 
 
-def run_command(room: ChatContext, name: str, given: str) -> None:
+def run_command(chat: ChatContext, name: str, argument: str) -> None:
     """Execute a command; errors are raised."""
-    ACTIONS[name](room, given)
+    ACTIONS[name](chat, argument)
 
 
-def _require_session(room: ChatContext) -> Session:
-    if room.session is None:
+def _require_session(chat: ChatContext) -> Session:
+    if chat.session is None:
         raise UsageError("there is no session yet", hint="say something first, or /open one")
-    return room.session
+    return chat.session
 
 
-def _require_idle(room: ChatContext) -> None:
+def _require_idle(chat: ChatContext) -> None:
     """Raise `Conflict` if the agent is busy: the command would change the session or its settings during a run."""
-    if room.is_busy:
+    if chat.is_busy:
         raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
 
 
-def _print_lines(room: ChatContext, lines: Iterable[str], whole: str) -> None:
+def _print_lines(chat: ChatContext, lines: Iterable[str], full_command: str) -> None:
     drawn = list(lines)
     if len(drawn) > _LINES_MAX:
-        left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {whole}` shows all"
-        drawn = [room.view.look.paint("dim", left), *drawn[-_LINES_MAX:]]
-    room.view.show_lines(drawn)
+        left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {full_command}` shows all"
+        drawn = [chat.view.look.paint("dim", left), *drawn[-_LINES_MAX:]]
+    chat.view.show_lines(drawn)
 
 
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _fork(room: ChatContext, given: str) -> None:
-    session = _require_session(room)
-    _require_idle(room)
-    target = session.read().tree.find(find_entry(session.read(), given)) if given else None
+def _fork(chat: ChatContext, argument: str) -> None:
+    session = _require_session(chat)
+    _require_idle(chat)
+    target = session.read().tree.find(find_entry(session.read(), argument)) if argument else None
     child = fork(session, target)
-    room.view.notice(f"forked into {child.name}; /open {session.name} goes back")
-    room.enter(child)
+    chat.view.notice(f"forked into {child.name}; /open {session.name} goes back")
+    chat.open_session(child)
 
 
-def _head(room: ChatContext, given: str) -> None:
-    session = _require_session(room)
+def _head(chat: ChatContext, argument: str) -> None:
+    session = _require_session(chat)
     tree = session.tree
-    if not given:
+    if not argument:
         where = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else "nowhere"
-        room.view.notice(f"the head is {where}; /tree shows where else to go on")
+        chat.view.notice(f"the head is {where}; /tree shows where else to go on")
         return
-    _require_idle(room)
+    _require_idle(chat)
     before = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else ""
     log = session.read()
-    session.move_head(log.tree.find(find_entry(log, given)))
-    room.view.catch_up()
-    room.enter(session)
-    room.view.notice(f"/head {before} goes back")
+    session.move_head(log.tree.find(find_entry(log, argument)))
+    chat.view.catch_up()
+    chat.open_session(session)
+    chat.view.notice(f"/head {before} goes back")
 
 
-def _tree(room: ChatContext, _: str) -> None:
-    session = _require_session(room)
-    _print_lines(room, draw_tree(room.view.look, session.read().tree), f"tree {session.name}")
+def _tree(chat: ChatContext, _: str) -> None:
+    session = _require_session(chat)
+    _print_lines(chat, draw_tree(chat.view.look, session.read().tree), f"tree {session.name}")
 
 
-def _retry(room: ChatContext, _: str) -> None:
-    session = _require_session(room)
-    _require_idle(room)
-    room.view.expect(retry_turn(session).id)
-    room.view.catch_up()
-    room.runner.want(session.name)
+def _retry(chat: ChatContext, _: str) -> None:
+    session = _require_session(chat)
+    _require_idle(chat)
+    chat.view.expect_head_move(retry_turn(session).id)
+    chat.view.catch_up()
+    chat.runner.request_wake(session.name)
 
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _compact(room: ChatContext, given: str) -> None:
-    session = _require_session(room)
-    if room.is_busy:
-        request_compaction(session, instructions=given)
-        room.view.notice("it is folded when its work allows")
+def _compact(chat: ChatContext, argument: str) -> None:
+    session = _require_session(chat)
+    if chat.is_busy:
+        request_compaction(session, instructions=argument)
+        chat.view.notice("it is folded when its work allows")
     else:
-        room.runner.fold(session.name, given)
+        chat.runner.request_compaction(session.name, argument)
 
 
-def _model(room: ChatContext, given: str) -> None:
-    if not given:
-        room.view.notice(f"{room.view.known.model or 'no model'} answers; /model PROVIDER:NAME changes that")
-    elif room.session is None:
-        terms = msgspec.structs.replace(room.terms, model=given)
-        room.view.known = msgspec.structs.replace(room.view.known, model=room.check(terms))
-        room.terms = terms
+def _model(chat: ChatContext, argument: str) -> None:
+    if not argument:
+        chat.view.notice(f"{chat.view.figures.model or 'no model'} answers; /model PROVIDER:NAME changes that")
+    elif chat.session is None:
+        terms = msgspec.structs.replace(chat.settings, model=argument)
+        chat.view.figures = msgspec.structs.replace(chat.view.figures, model=chat.check_model(terms))
+        chat.settings = terms
     else:
-        _require_idle(room)
-        apply_settings(room.session, Overrides(model=given), contact_no_servers)
+        _require_idle(chat)
+        apply_settings(chat.session, Overrides(model=argument), contact_no_servers)
         # A model from the command line that was not written yet no longer applies.
-        room.terms = msgspec.structs.replace(room.terms, model=None)
-        room.view.catch_up()
+        chat.settings = msgspec.structs.replace(chat.settings, model=None)
+        chat.view.catch_up()
 
 
-def _ask(room: ChatContext, given: str) -> None:
-    session = _require_session(room)
-    if given:
-        _require_idle(room)
-        require_approval(session, given)
-        room.view.catch_up()
+def _ask(chat: ChatContext, argument: str) -> None:
+    session = _require_session(chat)
+    if argument:
+        _require_idle(chat)
+        require_approval(session, argument)
+        chat.view.catch_up()
     names = ", ".join(tools_without_approval(session)) or "none"
-    room.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
+    chat.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
 
 
-def _rename(room: ChatContext, given: str) -> None:
-    _require_session(room).rename(given)
-    room.view.catch_up()
+def _rename(chat: ChatContext, argument: str) -> None:
+    _require_session(chat).rename(argument)
+    chat.view.catch_up()
 
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _new(room: ChatContext, _: str) -> None:
-    _require_idle(room)
-    before = f"; /open {room.session.name} goes back" if room.session is not None else ""
-    room.detach()
-    room.view.notice(f"the next message begins a session{before}")
+def _new(chat: ChatContext, _: str) -> None:
+    _require_idle(chat)
+    before = f"; /open {chat.session.name} goes back" if chat.session is not None else ""
+    chat.detach()
+    chat.view.notice(f"the next message begins a session{before}")
 
 
-def _open(room: ChatContext, given: str) -> None:
-    _require_idle(room)
-    address = find_session(room.asked, given)
+def _open(chat: ChatContext, argument: str) -> None:
+    _require_idle(chat)
+    address = find_session(chat.shared_options, argument)
     if address.entry is not None:
         raise UsageError("a chat goes on from the head", hint="open the session, then /head moves it")
     if address.ref != address.name:
         raise UsageError("that is a log of another store", hint=f"`wakelog chat {address.ref}` opens it")
-    opened = Session(room.place.store, address.name)
+    opened = Session(chat.place.store, address.name)
     check_files(opened)
     checked_model(Overrides(), opened)
-    room.view.notice(f"this is {opened.name}")
-    room.enter(opened)
+    chat.view.notice(f"this is {opened.name}")
+    chat.open_session(opened)
 
 
-def _steer(room: ChatContext, given: str) -> None:
-    room.say(given, steer=True)
+def _steer(chat: ChatContext, argument: str) -> None:
+    chat.send(argument, steer=True)
 
 
 # ── displays ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(room: ChatContext, _: str) -> None:
-    _require_session(room)
-    if not room.view.ask_again():
-        room.view.notice("nothing waits for you here")
+def _attention(chat: ChatContext, _: str) -> None:
+    _require_session(chat)
+    if not chat.view.repeat_questions():
+        chat.view.notice("nothing waits for you here")
 
 
-def _context(room: ChatContext, _: str) -> None:
-    session = _require_session(room)
+def _context(chat: ChatContext, _: str) -> None:
+    session = _require_session(chat)
     log = session.read()
     branch = log.tree.branch()
     built = build_context(branch, policy_in_force(branch_state(branch).context).strategy)
     _print_lines(
-        room, context_lines(room.view.look, log, built, estimate_other_tokens(built, branch)), f"context {session.name}"
+        chat, context_lines(chat.view.look, log, built, estimate_other_tokens(built, branch)), f"context {session.name}"
     )
 
 
-def _usage(room: ChatContext, _: str) -> None:
-    session = _require_session(room)
-    _print_lines(room, usage_lines(session.read()), f"usage {session.name}")
+def _usage(chat: ChatContext, _: str) -> None:
+    session = _require_session(chat)
+    _print_lines(chat, usage_lines(session.read()), f"usage {session.name}")
 
 
-def _help(room: ChatContext, _: str) -> None:
-    seen = room.view.look
+def _help(chat: ChatContext, _: str) -> None:
+    seen = chat.view.look
     rows = [(command_usage(command), command.help) for command in COMMANDS.values()]
     lines: list[str] = []
     for left, right in (*rows, *_KEY_HELP):
         first, *others = wrap(right, max(_HELP_MIN_WIDTH, seen.columns - _HELP_COLUMN - 1))
         lines.append(f"{seen.paint('bold', pad(left, _HELP_COLUMN))} {first}")
         lines += [f"{' ' * _HELP_COLUMN} {line}" for line in others]
-    room.view.show_lines(lines)
+    chat.view.show_lines(lines)
 
 
-def _quit(room: ChatContext, _: str) -> None:
-    room.left()
+def _quit(chat: ChatContext, _: str) -> None:
+    chat.leave()
 
 
 ACTIONS: dict[str, Callable[[ChatContext, str], None]] = {

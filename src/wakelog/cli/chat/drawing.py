@@ -25,22 +25,25 @@ from wakelog.log.content import ToolResult
 _COMPARED_MAX = 2_000
 
 
-def diff_tool_call(tool: str, given: object) -> list[tuple[str, str]] | None:
+def diff_tool_call(tool: str, tool_input: object) -> list[tuple[str, str]] | None:
     """Return the diff lines, each with its sign (`+`, `-` or a space); None if the call changes no file."""
-    if not isinstance(given, Mapping):
+    if not isinstance(tool_input, Mapping):
         return None
-    match tool, dict(given):
+    match tool, dict(tool_input):
         case "edit", {"path": str(), "old": str() as old, "new": str() as new}:
-            return [*_other_arguments(given, ("path", "old", "new")), *_compare_lines(old.split("\n"), new.split("\n"))]
+            return [
+                *_other_arguments(tool_input, ("path", "old", "new")),
+                *_compare_lines(old.split("\n"), new.split("\n")),
+            ]
         case "write", {"path": str(), "content": str() as content}:
             lines = content.removesuffix("\n").split("\n") if content else []
-            return [*_other_arguments(given, ("path", "content")), *(("+", line) for line in lines)]
+            return [*_other_arguments(tool_input, ("path", "content")), *(("+", line) for line in lines)]
     return None
 
 
-def _other_arguments(given: Mapping[str, Any], told: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for key, value in given.items():
-        if key not in told:
+def _other_arguments(tool_input: Mapping[str, Any], shown: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for key, value in tool_input.items():
+        if key not in shown:
             yield " ", f"({key}: {canonical_json(value).decode()})"
 
 
@@ -72,14 +75,14 @@ class ItemLayout(msgspec.Struct, frozen=True):
     boxes: bool = True
 
 
-def draw_item(dress: ItemLayout, shown: Item) -> list[str]:
+def draw_item(layout: ItemLayout, item: Item) -> list[str]:
     """Return the lines of one item."""
-    look = dress.look
-    match shown:
+    look = layout.look
+    match item:
         case UserMessage(text=text):
             return _user_message_lines(look, text)
         case Block(text=text):
-            return markdown_lines(look, text, boxes=dress.boxes)
+            return markdown_lines(look, text, boxes=layout.boxes)
         case Thought(text=text):
             return [look.paint("dim", _thought_line(look, text))]
         case ToolUse() as used:
@@ -87,17 +90,17 @@ def draw_item(dress: ItemLayout, shown: Item) -> list[str]:
         case Decision() as decided:
             return [_decision_line(look, decided)]
         case Notice(text=text, style=style):
-            pieces = wrap(f"{look.sign('·', '-')} {visible(text)}", look.columns)
+            pieces = wrap(f"{look.symbol('·', '-')} {visible(text)}", look.columns)
             return [look.paint(style, piece) for piece in pieces]
         case DrawnLines(lines=lines):
             return list(lines)
 
 
-def draw_items(dress: ItemLayout, shown: Sequence[Item], last: Item | None) -> tuple[list[str], Item | None]:
+def draw_items(layout: ItemLayout, items: Sequence[Item], last: Item | None) -> tuple[list[str], Item | None]:
     """Return the lines of items after the `last` one, with blank lines between groups; and the new last item."""
     lines: list[str] = []
-    for one in shown:
-        drawn = draw_item(dress, one)
+    for one in items:
+        drawn = draw_item(layout, one)
         if drawn:
             lines += drawn if _is_adjacent(last, one) else ["", *drawn]
             last = one
@@ -110,7 +113,7 @@ def _is_adjacent(before: Item | None, after: Item) -> bool:
 
 
 def _user_message_lines(look: TerminalStyle, text: str) -> list[str]:
-    mark = look.sign("›", ">")
+    mark = look.symbol("›", ">")
     lines = [piece for line in visible_lines(text.strip("\n")) for piece in wrap(line, look.columns - 2)]
     shown = _shortened(look, lines, _PROMPT_LINES)
     return [look.paint("user", f"{mark if at == 0 else ' '} {line}") for at, line in enumerate(shown)]
@@ -118,24 +121,24 @@ def _user_message_lines(look: TerminalStyle, text: str) -> list[str]:
 
 def _thought_line(look: TerminalStyle, text: str) -> str:
     words = plural(len(text.split()), "word")
-    return clip(look, f"{look.sign('∴', '~')} thought, {words}: {first_line(text)}", look.columns)
+    return clip(look, f"{look.symbol('∴', '~')} thought, {words}: {first_line(text)}", look.columns)
 
 
 def _tool_use_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
     result = used.result
-    sign, plain, style = _RESULT_MARKS.get(result.settled, ("!", "!", "warn"))
-    indent = "  " if used.inside else ""
+    sign, plain, style = _RESULT_MARKS.get(result.effective_status, ("!", "!", "warn"))
+    indent = "  " if used.in_subagent else ""
     tail = _outcome_text(look, result)
     room = look.columns - len(tail) - len(indent) - 2
     title = clip(look, tool_title(look, used.name, used.input), max(8, room))
-    line = f"{indent}{look.paint(style, look.sign(sign, plain))} {title}{look.paint('dim', tail)}"
-    below = _error_lines(look, result) if result.settled == "error" else _change_lines(look, used)
+    line = f"{indent}{look.paint(style, look.symbol(sign, plain))} {title}{look.paint('dim', tail)}"
+    below = _error_lines(look, result) if result.effective_status == "error" else _change_lines(look, used)
     return [line, *(f"{indent}  {piece}" for piece in below)]
 
 
 def _decision_line(look: TerminalStyle, decided: Decision) -> str:
     """Return one line with the decision and its tool call."""
-    dot, indent = look.sign("·", "-"), "  " if decided.inside else ""
+    dot, indent = look.symbol("·", "-"), "  " if decided.in_subagent else ""
     words = f"{indent}{dot} decided: {annotation_text(decided.decision)}"
     title = tool_title(look, decided.name, decided.input) if decided.name else ""
     return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (words, title))), look.columns))
@@ -143,19 +146,19 @@ def _decision_line(look: TerminalStyle, decided: Decision) -> str:
 
 def _outcome_text(look: TerminalStyle, result: ToolResult) -> str:
     """Return the outcome of a tool, shown after its title."""
-    dot = look.sign("·", "-")
+    dot = look.symbol("·", "-")
     count = len(result.text.rstrip("\n").split("\n")) if result.text.strip() else 0
     words = [
-        "" if result.settled in ("ok", "error") else result.settled,
+        "" if result.effective_status in ("ok", "error") else result.effective_status,
         duration_text(result.duration_ms) if result.duration_ms is not None else "",
-        plural(count, "line") if count > 1 and result.settled == "ok" else "",
+        plural(count, "line") if count > 1 and result.effective_status == "ok" else "",
     ]
     return "".join(f" {dot} {word}" for word in words if word)
 
 
-def tool_title(look: TerminalStyle, name: str, given: object) -> str:
+def tool_title(look: TerminalStyle, name: str, tool_input: object) -> str:
     """Return a tool and its main argument on one line."""
-    return " ".join(filter(None, (clip(look, visible(name), _NAME_WIDTH), key_argument(given))))
+    return " ".join(filter(None, (clip(look, visible(name), _NAME_WIDTH), key_argument(tool_input))))
 
 
 def _error_lines(look: TerminalStyle, result: ToolResult) -> list[str]:
@@ -164,22 +167,22 @@ def _error_lines(look: TerminalStyle, result: ToolResult) -> list[str]:
 
 
 def _change_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
-    if used.told or used.result.settled != "ok":
+    if used.input_shown or used.result.effective_status != "ok":
         return []
-    return diff_lines(look, used.name, used.input, most=_DIFF_LINES)
+    return diff_lines(look, used.name, used.input, max_lines=_DIFF_LINES)
 
 
-def diff_lines(look: TerminalStyle, tool: str, given: object, *, most: int = 0) -> list[str]:
+def diff_lines(look: TerminalStyle, tool: str, tool_input: object, *, max_lines: int = 0) -> list[str]:
     """Return the coloured diff of a call, cut to `most` lines (0: all); empty if it changes no file."""
-    changed = diff_tool_call(tool, given) or []
+    changed = diff_tool_call(tool, tool_input) or []
     room = max(10, look.columns - 6)
     rows = [(sign, piece) for sign, line in changed for piece in wrap(visible(line), room)]
     drawn = [look.paint(_DIFF_STYLES.get(sign, "dim"), f"{sign} {line}".rstrip()) for sign, line in rows]
-    return _shortened(look, drawn, most) if most else drawn
+    return _shortened(look, drawn, max_lines) if max_lines else drawn
 
 
-def _shortened(look: TerminalStyle, lines: list[str], most: int) -> list[str]:
+def _shortened(look: TerminalStyle, lines: list[str], max_lines: int) -> list[str]:
     """Return the first lines and a count of the rest; a single extra line is shown instead of counted."""
-    if len(lines) <= most + 1:
+    if len(lines) <= max_lines + 1:
         return lines
-    return [*lines[:most], look.paint("dim", f"{look.sign('…', '...')} {len(lines) - most} more lines")]
+    return [*lines[:max_lines], look.paint("dim", f"{look.symbol('…', '...')} {len(lines) - max_lines} more lines")]

@@ -29,35 +29,38 @@ class GraphemePlaceholders:
     """Maps graphemes to stand-in characters. When all are in use, the oldest are reused."""
 
     def __init__(self) -> None:
-        self._of: dict[str, str] = {}
-        self._signs: dict[str, str] = {}
+        self._placeholders: dict[str, str] = {}
+        self._graphemes: dict[str, str] = {}
         self._next = 0
 
-    def put(self, line: str) -> str:
+    def replace(self, line: str) -> str:
         """Return a line with a stand-in for each grapheme that would be measured wrongly; colour codes stay."""
         if line.isascii():
             return line
         pieces = _COLOUR_CODE.split(line)
-        return "".join(piece if at % 2 else "".join(map(self.one, graphemes(piece))) for at, piece in enumerate(pieces))
+        return "".join(
+            piece if at % 2 else "".join(map(self.placeholder, graphemes(piece))) for at, piece in enumerate(pieces)
+        )
 
-    def one(self, sign: str) -> str:
+    def placeholder(self, grapheme: str) -> str:
         """Return the stand-in of a grapheme; usually the grapheme itself."""
-        if get_cwidth(sign) == text_width(sign) and not _is_placeholder(sign):
-            return sign
-        if sign not in self._of:
-            self._keep(
-                sign, chr((_FIRST_WIDE if text_width(sign) > 1 else _FIRST_NARROW) + self._next % _PLACEHOLDER_COUNT)
+        if get_cwidth(grapheme) == text_width(grapheme) and not _is_placeholder(grapheme):
+            return grapheme
+        if grapheme not in self._placeholders:
+            self._assign(
+                grapheme,
+                chr((_FIRST_WIDE if text_width(grapheme) > 1 else _FIRST_NARROW) + self._next % _PLACEHOLDER_COUNT),
             )
-        return self._of[sign]
+        return self._placeholders[grapheme]
 
-    def _keep(self, sign: str, one: str) -> None:
+    def _assign(self, grapheme: str, placeholder: str) -> None:
         self._next += 1
-        self._of.pop(self._signs.get(one, ""), None)
-        self._of[sign], self._signs[one] = one, sign
+        self._placeholders.pop(self._graphemes.get(placeholder, ""), None)
+        self._placeholders[grapheme], self._graphemes[placeholder] = placeholder, grapheme
 
-    def drawn(self, cell: Char) -> Char:
+    def restore(self, cell: Char) -> Char:
         """Return a cell with its stand-in replaced by the grapheme, at the width of the layout."""
-        sign = self._signs.get(cell.char[:1])
+        sign = self._graphemes.get(cell.char[:1])
         if sign is None:
             return cell
         made = Char(sign + cell.char[1:], cell.style)
@@ -65,14 +68,14 @@ class GraphemePlaceholders:
         return made
 
 
-def _is_placeholder(sign: str) -> bool:
-    return any(0 <= ord(sign[0]) - first < _PLACEHOLDER_COUNT for first in (_FIRST_NARROW, _FIRST_WIDE))
+def _is_placeholder(character: str) -> bool:
+    return any(0 <= ord(character[0]) - first < _PLACEHOLDER_COUNT for first in (_FIRST_NARROW, _FIRST_WIDE))
 
 
 class GraphemeWindow(Window):
     """A window that replaces stand-ins with their graphemes."""
 
-    stand_ins = GraphemePlaceholders()
+    placeholders = GraphemePlaceholders()
 
     def write_to_screen(
         self,
@@ -89,7 +92,7 @@ class GraphemeWindow(Window):
             row = screen.data_buffer[y]
             for x, cell in row.items():
                 if cell.char > _LAST_ORDINARY:
-                    row[x] = self.stand_ins.drawn(cell)
+                    row[x] = self.placeholders.restore(cell)
                     # Terminals may draw it wider or narrower; set the column explicitly for what follows.
                     screen.zero_width_escapes[y][x + cell.width] += f"\x1b[{x + cell.width + 1}G"
 
@@ -97,16 +100,16 @@ class GraphemeWindow(Window):
 class VisibleInput(Processor):
     """Displays signs for invisible characters, and maps positions between text and display."""
 
-    def __init__(self, stand_ins: GraphemePlaceholders) -> None:
-        self._stand_ins = stand_ins
+    def __init__(self, placeholders: GraphemePlaceholders) -> None:
+        self._placeholders = placeholders
 
-    def apply_transformation(self, given: TransformationInput) -> Transformation:
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """See `Processor`."""
-        fragments = explode_text_fragments(given.fragments)
+        fragments = explode_text_fragments(transformation_input.fragments)
         line = "".join(fragment[1] for fragment in fragments)
-        if visible(line) == line and self._stand_ins.put(line) == line:
-            return Transformation(given.fragments)
-        pictures = self._pictures(line)
+        if visible(line) == line and self._placeholders.replace(line) == line:
+            return Transformation(transformation_input.fragments)
+        pictures = self._display_characters(line)
         drawn: StyleAndTextTuples = [(fragment[0], pictures[at]) for at, fragment in enumerate(fragments)]
         starts = [0]
         for fragment in drawn:
@@ -115,14 +118,14 @@ class VisibleInput(Processor):
             drawn, lambda at: _display_position(starts, at), lambda shown: _source_position(starts, shown)
         )
 
-    def _pictures(self, line: str) -> list[str]:
+    def _display_characters(self, line: str) -> list[str]:
         """Return the display of each character; that of a grapheme is at its first character, the others are empty."""
         harmful = {found.start() for found in hostile_characters().finditer(line)}
         pictures: list[str] = []
         for sign in graphemes(line):
             at = len(pictures)
             if harmful.isdisjoint(range(at, at + len(sign))):
-                one = self._stand_ins.one(sign)
+                one = self._placeholders.placeholder(sign)
                 pictures += list(sign) if one == sign else [one, *[""] * (len(sign) - 1)]
             else:
                 pictures += [_visible_character(line, at + more, harmful) for more in range(len(sign))]

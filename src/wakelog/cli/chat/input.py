@@ -33,15 +33,15 @@ from wakelog.stores import open_catalog
 class InputActions(Protocol):
     """Handler of the keys."""
 
-    def said(self, text: str, *, steer: bool = False) -> None:
+    def submit(self, text: str, *, steer: bool = False) -> None:
         """Handle a sent text."""
         ...
 
-    def interrupted(self) -> None:
+    def interrupt(self) -> None:
         """Handle Esc or Ctrl-C, with nothing typed or while the agent is busy."""
         ...
 
-    def left(self) -> None:
+    def leave(self) -> None:
         """Handle a request to leave."""
         ...
 
@@ -49,7 +49,7 @@ class InputActions(Protocol):
         """Return whether a line answers the open question."""
         ...
 
-    def answered(self, text: str) -> None:
+    def answer(self, text: str) -> None:
         """Handle an answer to the open question."""
         ...
 
@@ -59,41 +59,41 @@ class InputActions(Protocol):
         ...
 
 
-def key_bindings(sitter: InputActions, typing: Buffer) -> KeyBindings:
+def key_bindings(actions: InputActions, buffer: Buffer) -> KeyBindings:
     """Return the key bindings of a chat."""
     keys = KeyBindings()
-    empty = Condition(lambda: not typing.text)
+    empty = Condition(lambda: not buffer.text)
 
     @keys.add("enter")
     def send(_: KeyPressEvent) -> None:
-        if sitter.can_answer(typing.text):
-            sitter.answered(_take_text(typing, kept=False))
+        if actions.can_answer(buffer.text):
+            actions.answer(_take_text(buffer, to_history=False))
         else:
-            sitter.said(_take_text(typing))
+            actions.submit(_take_text(buffer))
 
     @keys.add("escape", "s")
     def steer(_: KeyPressEvent) -> None:
-        sitter.said(_take_text(typing), steer=True)
+        actions.submit(_take_text(buffer), steer=True)
 
     @keys.add("escape", "enter")
     @keys.add("c-j")
     def newline(_: KeyPressEvent) -> None:
-        typing.insert_text("\n")
+        buffer.insert_text("\n")
 
     @keys.add("escape")
     @keys.add("c-c")
     @keys.add("<sigint>")
     def interrupt(_: KeyPressEvent) -> None:
-        if typing.complete_state is not None:
-            typing.cancel_completion()
-        elif typing.text and not sitter.is_busy:
-            typing.reset()
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif buffer.text and not actions.is_busy:
+            buffer.reset()
         else:
-            sitter.interrupted()
+            actions.interrupt()
 
     @keys.add("c-d", filter=empty)
     def leave(_: KeyPressEvent) -> None:
-        sitter.left()
+        actions.leave()
 
     @keys.add("c-z")
     def stop(event: KeyPressEvent) -> None:
@@ -102,10 +102,10 @@ def key_bindings(sitter: InputActions, typing: Buffer) -> KeyBindings:
     return keys
 
 
-def _take_text(typing: Buffer, *, kept: bool = True) -> str:
+def _take_text(buffer: Buffer, *, to_history: bool = True) -> str:
     """Return the typed text and clear the input; with `kept` it goes to the history."""
-    text = typing.text
-    typing.reset(append_to_history=kept and bool(text.strip()))
+    text = buffer.text
+    buffer.reset(append_to_history=to_history and bool(text.strip()))
     return text
 
 
@@ -120,8 +120,8 @@ Candidate = tuple[str, str]
 class ChatCompleter(Completer):
     """See `Completer`."""
 
-    def __init__(self, room: ChatContext) -> None:
-        self._room = room
+    def __init__(self, chat: ChatContext) -> None:
+        self._chat = chat
         self._sessions: list[Candidate] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
@@ -132,25 +132,25 @@ class ChatCompleter(Completer):
         word, space, given = text[1:].partition(" ")
         if not space:
             offers: Iterable[Candidate] = [(command.name, command.help) for command in COMMANDS.values()]
-            yield from _completions(offers, word, shown={name: command_usage(COMMANDS[name]) for name in COMMANDS})
+            yield from _completions(offers, word, displays={name: command_usage(COMMANDS[name]) for name in COMMANDS})
         elif word in COMMANDS and " " not in given:
-            yield from _completions(self._offers(COMMANDS[word].takes), given)
+            yield from _completions(self._candidates(COMMANDS[word].argument_kind), given)
 
-    def _offers(self, takes: str) -> Iterable[Candidate]:
+    def _candidates(self, kind: str) -> Iterable[Candidate]:
         try:
-            if takes == "entry":
-                return self._entries()
-            if takes == "model":
-                return self._models()
-            if takes == "tool":
-                return self._unasked()
-            return self._known_sessions() if takes == "session" else ()
+            if kind == "entry":
+                return self._entry_candidates()
+            if kind == "model":
+                return self._model_candidates()
+            if kind == "tool":
+                return self._tool_candidates()
+            return self._session_candidates() if kind == "session" else ()
         except (WakelogError, OSError):
             return ()
 
-    def _entries(self) -> Iterable[Candidate]:
+    def _entry_candidates(self) -> Iterable[Candidate]:
         """Return the latest messages first, by their short names; then the labels."""
-        session = self._room.session
+        session = self._chat.session
         if session is None:
             return []
         tree, names = session.tree, EntryNames(session.tree)
@@ -162,21 +162,21 @@ class ChatCompleter(Completer):
         ]
         return [*told, *((label, "a label") for label in node_labels(tree).values())]
 
-    def _models(self) -> Iterable[Candidate]:
-        session = self._room.session
+    def _model_candidates(self) -> Iterable[Candidate]:
+        session = self._chat.session
         nodes = session.branch().nodes if session is not None else ()
         said = [node.value.message for node in reversed(nodes) if isinstance(node.value, Message)]
         used = [format_model(reply.provider, reply.model) for reply in said if isinstance(reply, Reply) and reply.model]
         return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _MODEL_PREFIXES)]
 
-    def _unasked(self) -> Iterable[Candidate]:
-        session = self._room.session
+    def _tool_candidates(self) -> Iterable[Candidate]:
+        session = self._chat.session
         return [(name, "runs unasked") for name in tools_without_approval(session)] if session is not None else []
 
-    def _known_sessions(self) -> Iterable[Candidate]:
+    def _session_candidates(self) -> Iterable[Candidate]:
         """Return the last changed sessions, as of the first request."""
         if self._sessions is None:
-            catalog = open_catalog(self._room.place.url, self._room.place.store)
+            catalog = open_catalog(self._chat.place.url, self._chat.place.store)
             try:
                 catalog.refresh()
                 self._sessions = [(row.name, row.title or row.prompt) for row in catalog.rows(limit=_SESSIONS_MAX)]
@@ -185,8 +185,10 @@ class ChatCompleter(Completer):
         return self._sessions
 
 
-def _completions(offers: Iterable[Candidate], typed: str, shown: dict[str, str] | None = None) -> Iterator[Completion]:
-    fitting = [(name, meta) for name, meta in offers if name.startswith(typed) and visible(name) == name]
+def _completions(
+    candidates: Iterable[Candidate], typed: str, displays: dict[str, str] | None = None
+) -> Iterator[Completion]:
+    fitting = [(name, meta) for name, meta in candidates if name.startswith(typed) and visible(name) == name]
     for name, meta in fitting[:_CANDIDATES_MAX]:
-        display = (shown or {}).get(name, name)
+        display = (displays or {}).get(name, name)
         yield Completion(name, -len(typed), display=display, display_meta=first_line(meta)[:_DESCRIPTION_CHARS])

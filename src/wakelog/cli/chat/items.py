@@ -45,8 +45,8 @@ class ToolUse(msgspec.Struct, frozen=True):
     name: str
     input: object
     result: ToolResult
-    inside: bool = False
-    told: bool = False
+    in_subagent: bool = False
+    input_shown: bool = False
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Decision(msgspec.Struct, frozen=True):
     decision: AttentionResolved
     name: str = ""
     input: object = None
-    inside: bool = False
+    in_subagent: bool = False
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -86,8 +86,8 @@ class RunningTool(msgspec.Struct, frozen=True):
 
     name: str
     input: object
-    since: str
-    inside: bool = False
+    started: str
+    in_subagent: bool = False
     output: str = ""
 
 
@@ -103,48 +103,48 @@ class BlockSplitter:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._gap = 0
+        self._blank_lines = 0
         self._fence: tuple[int, str] | None = None
-        self._tail: list[str] = []
+        self._open_line: list[str] = []
 
     def feed(self, text: str) -> list[str]:
         """Add more of the text; return the blocks that it finishes."""
         first, *others = text.split("\n")
-        self._tail.append(first)
+        self._open_line.append(first)
         if not others:
             return []
-        ended = ["".join(self._tail), *others[:-1]]
-        self._tail = [others[-1]]
+        ended = ["".join(self._open_line), *others[:-1]]
+        self._open_line = [others[-1]]
         return [block for line in ended for block in self._take(line.removesuffix("\r"))]
 
     def finish(self) -> list[str]:
         """End the text; return what is left as blocks."""
-        last = "".join(self._tail).removesuffix("\r")
-        self._tail = []
-        return [*(self._take(last) if last else ()), *self._cut()]
+        last = "".join(self._open_line).removesuffix("\r")
+        self._open_line = []
+        return [*(self._take(last) if last else ()), *self._end_block()]
 
-    def rest(self, most: int, chars: int = 4_000) -> list[str]:
+    def last_lines(self, limit: int, chars: int = 4_000) -> list[str]:
         """Return the last lines of the unfinished block, bounded so that a long one costs no more than a short one."""
-        self._tail = ["".join(self._tail)]
-        open_line = self._tail[0][-chars:]
-        blank = [""] * (self._gap if open_line else 0)
-        lines = [*self._lines[-most:], *blank, *([open_line] if open_line else ())]
-        return [line[-chars:] for line in lines[-most:]]
+        self._open_line = ["".join(self._open_line)]
+        open_line = self._open_line[0][-chars:]
+        blank = [""] * (self._blank_lines if open_line else 0)
+        lines = [*self._lines[-limit:], *blank, *([open_line] if open_line else ())]
+        return [line[-chars:] for line in lines[-limit:]]
 
     def _take(self, line: str) -> list[str]:
         if self._fence is not None:
             return self._take_fenced(line, *self._fence)
         if not line.strip():
             return self._take_blank()
-        left = self._cut() if self._breaks(line) else []
-        self._lines += [""] * self._gap
-        self._gap = 0
+        left = self._end_block() if self._starts_block(line) else []
+        self._lines += [""] * self._blank_lines
+        self._blank_lines = 0
         self._lines.append(line)
         opening = _FENCE.match(line)
         if opening and (self._is_list or len(opening[1]) <= _FENCE_INDENT_MAX):
             self._fence = (len(opening[1]), opening[2])
         elif _HEADING.match(line) and len(self._lines) == 1:
-            left += self._cut()
+            left += self._end_block()
         return left
 
     def _take_fenced(self, line: str, indent: int, mark: str) -> list[str]:
@@ -153,36 +153,36 @@ class BlockSplitter:
         near = len(line) - len(line.lstrip(" ")) <= indent + _FENCE_INDENT_MAX
         if near and len(bare) >= len(mark) and bare == mark[0] * len(bare):
             self._fence = None
-            return [] if self._is_list else self._cut()
+            return [] if self._is_list else self._end_block()
         return []
 
     def _take_blank(self) -> list[str]:
         """Handle a blank line: a list may continue after it; any other block ends."""
         if self._is_list:
-            self._gap += 1
+            self._blank_lines += 1
             return []
-        return self._cut()
+        return self._end_block()
 
     @property
     def _is_list(self) -> bool:
         return bool(self._lines) and _BULLET.match(self._lines[0]) is not None
 
-    def _breaks(self, line: str) -> bool:
+    def _starts_block(self, line: str) -> bool:
         """Return whether a line begins a new block."""
         if not self._lines:
             return False
-        if self._is_list and (_INDENTED.match(line) or (self._gap and _BULLET.match(line))):
+        if self._is_list and (_INDENTED.match(line) or (self._blank_lines and _BULLET.match(line))):
             return False
         opening = _FENCE.match(line)
         return (
-            self._gap > 0
+            self._blank_lines > 0
             or _HEADING.match(line) is not None
             or (opening is not None and len(opening[1]) <= _FENCE_INDENT_MAX)
         )
 
-    def _cut(self) -> list[str]:
+    def _end_block(self) -> list[str]:
         block = "\n".join(self._lines)
-        self._lines, self._gap, self._fence = [], 0, None
+        self._lines, self._blank_lines, self._fence = [], 0, None
         return [block] if block else []
 
 
@@ -190,13 +190,13 @@ class ReplyAssembler:
     """A reply that is not finished."""
 
     def __init__(self) -> None:
-        self._words = BlockSplitter()
+        self._splitter = BlockSplitter()
         self._thoughts: list[str] = []
         # Characters of text and thinking, and number of tool calls, taken so far.
         self._seen = {"text": 0, "thinking": 0, "call": 0}
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Return whether anything has arrived."""
         return any(self._seen.values())
 
@@ -206,19 +206,19 @@ class ReplyAssembler:
         self._thoughts = ["".join(self._thoughts)] if self._thoughts else []
         return self._thoughts[0][-1_000:] if self._thoughts else ""
 
-    def rest(self, most: int) -> list[str]:
+    def last_lines(self, limit: int) -> list[str]:
         """Return the last lines of the unfinished block."""
-        return self._words.rest(most)
+        return self._splitter.last_lines(limit)
 
     def take(self, delta: ContentDelta) -> list[Item]:
         """Take the next delta."""
         match delta:
             case TextDelta(text=text):
                 self._seen["text"] += len(text)
-                return [*self._end_thought(), *self._say(text)] if text else []
+                return [*self._end_thought(), *self._add_text(text)] if text else []
             case ThinkingDelta(thinking=thinking):
                 self._seen["thinking"] += len(thinking)
-                ended = self._end_words() if thinking else []
+                ended = self._end_text() if thinking else []
                 self._thoughts += [thinking] if thinking else []
                 return ended
         self._seen["call"] += 1
@@ -231,20 +231,20 @@ class ReplyAssembler:
             shown for delta in to_deltas(parts) if (fresh := _unseen_part(delta, left)) for shown in self.take(fresh)
         ]
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue an interrupted reply: its text goes on; thinking and tool calls begin again."""
         self._thoughts = []
         self._seen |= {"thinking": 0, "call": 0}
 
     def finish(self) -> list[Item]:
         """End the unfinished block and thought."""
-        return [*self._end_words(), *self._end_thought()]
+        return [*self._end_text(), *self._end_thought()]
 
-    def _say(self, text: str) -> list[Item]:
-        return [Block(block) for block in self._words.feed(text)]
+    def _add_text(self, text: str) -> list[Item]:
+        return [Block(block) for block in self._splitter.feed(text)]
 
-    def _end_words(self) -> list[Item]:
-        return [Block(block) for block in self._words.finish()]
+    def _end_text(self) -> list[Item]:
+        return [Block(block) for block in self._splitter.finish()]
 
     def _end_thought(self) -> list[Item]:
         text = "".join(self._thoughts)

@@ -36,58 +36,65 @@ class FrameTime(msgspec.Struct, frozen=True):
     """The time of a frame, and whether animation is allowed."""
 
     now: int
-    moving: bool = True
+    animated: bool = True
 
     def spinner(self, look: TerminalStyle) -> str:
         """Return the spinner character; empty without animation."""
         frames = _FRAMES if look.utf8 else _PLAIN_FRAMES
-        return frames[self.now // _FRAME_MS % len(frames)] if self.moving else ""
+        return frames[self.now // _FRAME_MS % len(frames)] if self.animated else ""
 
 
 def live_lines(
-    look: TerminalStyle, talk: ChatTranscript, moment: FrameTime, asked: Collection[ToolCallKey] = ()
+    look: TerminalStyle, transcript: ChatTranscript, frame_time: FrameTime, waiting_calls: Collection[ToolCallKey] = ()
 ) -> list[str]:
     """Return the lines of everything unfinished. A call that a person is `asked` about has no spinner."""
-    spinner = moment.spinner(look)
-    lines = [thinking_line(look, talk.thinking)] if talk.thinking else []
-    lines += _unfinished_block(look, talk.unfinished(_BLOCK_LINES))
-    tools = list(talk.tools.items())
+    spinner = frame_time.spinner(look)
+    lines = [thinking_line(look, transcript.thinking)] if transcript.thinking else []
+    lines += _unfinished_block(look, transcript.unfinished_lines(_BLOCK_LINES))
+    tools = list(transcript.tools.items())
     lines += [
-        running_tool_line(look, tool, "" if key in asked else spinner, moment.now) for key, tool in tools[:_TOOLS_MAX]
+        running_tool_line(look, tool, "" if key in waiting_calls else spinner, frame_time.now)
+        for key, tool in tools[:_TOOLS_MAX]
     ]
     lines += _rest_count(look, len(tools) - _TOOLS_MAX, "more tools")
-    if talk.summarising:
+    if transcript.compacting:
         lines.append(look.paint("dim", f"{spinner} folding".strip()))
-    queue = [(queued.message, queued.mode) for queued in talk.queue.values()]
+    queue = [(queued.message, queued.mode) for queued in transcript.queue.values()]
     waiting = [PendingMessage(message.text, mode == "steer") for message, mode in queue if message is not None]
     return lines + pending_message_lines(look, waiting)
 
 
 def pending_message_lines(look: TerminalStyle, waiting: Sequence[PendingMessage]) -> list[str]:
     """Return the lines of messages that are queued or not sent yet."""
-    mark = look.sign("»", ">>")
+    mark = look.symbol("»", ">>")
     lines = [f"{mark} {'next' if one.steer else 'waits'}: {first_line(one.text)}" for one in waiting[:_MESSAGES_MAX]]
     drawn = [look.paint("dim", clip(look, line, look.columns)) for line in lines]
     return drawn + _rest_count(look, len(waiting) - _MESSAGES_MAX, "more messages wait")
 
 
-def connecting_line(look: TerminalStyle, moment: FrameTime, names: Sequence[str], *, stopping: bool) -> str:
+def connecting_line(look: TerminalStyle, frame_time: FrameTime, names: Sequence[str], *, stopping: bool) -> str:
     """Return the line with the servers (or the model) that a session waits for; `stopping` after a cancel."""
     doing = "stopping" if stopping else "connecting to"
-    words = f"{moment.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
+    words = f"{frame_time.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
     return look.paint("dim", clip(look, words, look.columns))
 
 
 def activity_text(
-    look: TerminalStyle, moment: FrameTime, *, busy: bool, elsewhere: bool, cancelling: bool, pressed: bool
+    look: TerminalStyle,
+    frame_time: FrameTime,
+    *,
+    busy: bool,
+    runs_elsewhere: bool,
+    cancelling: bool,
+    interrupt_pressed: bool,
 ) -> str:
     """Return the current activity, for the status line."""
     again = "Ctrl-C again leaves"
     if busy and cancelling:
         return f"cancelling, {again}"
     if busy:
-        return f"{moment.spinner(look)} {'run elsewhere' if elsewhere else 'working'}".strip()
-    return again if pressed else ""
+        return f"{frame_time.spinner(look)} {'run elsewhere' if runs_elsewhere else 'working'}".strip()
+    return again if interrupt_pressed else ""
 
 
 def _unfinished_block(look: TerminalStyle, lines: list[str]) -> list[str]:
@@ -133,39 +140,39 @@ def status_figures(name: str, tree: Tree) -> StatusFigures:
     )
 
 
-def status_line(look: TerminalStyle, known: StatusFigures, doing: str, waiting: int) -> str:
+def status_line(look: TerminalStyle, figures: StatusFigures, activity: str, questions: int) -> str:
     """Return the status line. On a narrow terminal the least important words are left out first."""
-    used = known.spent
+    used = figures.spent
     spent = used.input_tokens + used.output_tokens + used.cache_read_tokens + used.cache_write_tokens
-    limit = f"/{_short_count(known.compact_at)}" if known.compact_at else ""
+    limit = f"/{_short_count(figures.compact_at)}" if figures.compact_at else ""
     words = [
-        (0, "bold", visible(known.name)),
-        (4, "dim", fit_start(first_line(known.title), 40)),
-        (2, "dim", _model_ending(look, visible(known.model))),
-        (3, "dim", f"context {_short_count(known.tokens)}{limit}" if known.calls or known.tokens else ""),
-        (5, "dim", f"spent {_short_count(spent)}" if known.calls else ""),
-        (6, "dim", _cost_text(used.cost_micros) if known.calls else ""),
-        (1, "warn", doing),
-        (0, "warn", plural(waiting, "question") if waiting else ""),
+        (0, "bold", visible(figures.name)),
+        (4, "dim", fit_start(first_line(figures.title), 40)),
+        (2, "dim", _model_ending(look, visible(figures.model))),
+        (3, "dim", f"context {_short_count(figures.tokens)}{limit}" if figures.calls or figures.tokens else ""),
+        (5, "dim", f"spent {_short_count(spent)}" if figures.calls else ""),
+        (6, "dim", _cost_text(used.cost_micros) if figures.calls else ""),
+        (1, "warn", activity),
+        (0, "warn", plural(questions, "question") if questions else ""),
     ]
     return _fit_words(look, [word for word in words if word[2]])
 
 
-def _fit_words(look: TerminalStyle, words: list[tuple[int, str, str]]) -> str:
-    between = f" {look.sign('·', '-')} "
-    while len(words) > 1 and sum(text_width(word[2]) + 3 for word in words) - 3 > look.columns:
-        least = max(words, key=lambda word: word[0])
+def _fit_words(look: TerminalStyle, parts: list[tuple[int, str, str]]) -> str:
+    between = f" {look.symbol('·', '-')} "
+    while len(parts) > 1 and sum(text_width(word[2]) + 3 for word in parts) - 3 > look.columns:
+        least = max(parts, key=lambda word: word[0])
         if least[0] == 0:
             break
-        words.remove(least)
-    if sum(text_width(word[2]) + 3 for word in words) - 3 > look.columns:
-        return clip(look, between.join(word[2] for word in words), look.columns)
-    return look.paint("dim", between).join(look.paint(style, text) for _, style, text in words)
+        parts.remove(least)
+    if sum(text_width(word[2]) + 3 for word in parts) - 3 > look.columns:
+        return clip(look, between.join(word[2] for word in parts), look.columns)
+    return look.paint("dim", between).join(look.paint(style, text) for _, style, text in parts)
 
 
 def _model_ending(look: TerminalStyle, model: str) -> str:
     """Return a model's name; of a long one, such as the path of a script, only the end."""
-    return model if len(model) <= _MODEL_CHARS else look.sign("…", "...") + model[-_MODEL_CHARS:]
+    return model if len(model) <= _MODEL_CHARS else look.symbol("…", "...") + model[-_MODEL_CHARS:]
 
 
 def _short_count(count: int) -> str:
@@ -188,21 +195,21 @@ _GRAPHEME_CHARS = 12
 
 def running_tool_line(look: TerminalStyle, tool: RunningTool, spinner: str, now: int) -> str:
     """Return the line of a running tool: duration and last output line. Without a spinner it shows no duration."""
-    indent = "  " if tool.inside else ""
-    since = parse_ms(tool.since)
+    indent = "  " if tool.in_subagent else ""
+    since = parse_ms(tool.started)
     took = duration_text(max(0, now - since) // 100 * 100) if since is not None and spinner else ""
     output = next((line for line in reversed(tool.output.split("\n")) if line.strip()), "")
-    dot = look.sign("·", "-")
+    dot = look.symbol("·", "-")
     title = tool_title(look, tool.name, tool.input)
     words = [clip(look, title, look.columns // 2) if output else title, took, visible(output.strip())]
     line = f" {dot} ".join(word for word in words if word)
-    return indent + look.paint("tool", spinner or look.sign("•", "*")) + " " + clip(look, line, look.columns - 4)
+    return indent + look.paint("tool", spinner or look.symbol("•", "*")) + " " + clip(look, line, look.columns - 4)
 
 
-def _last_whole_words(words: str, width: int) -> str:
+def _last_whole_words(text: str, width: int) -> str:
     """Return the last whole words that fit; of a single word that is too long, its end."""
-    end = fit_end(words, width)
-    cut = end != words and not words[: len(words) - len(end)].endswith(" ")
+    end = fit_end(text, width)
+    cut = end != text and not text[: len(text) - len(end)].endswith(" ")
     space = end.find(" ") if cut else -1
     return end[space + 1 :] if 0 <= space < 2 * width // 3 else end.lstrip(" ")
 
@@ -212,4 +219,4 @@ def thinking_line(look: TerminalStyle, text: str) -> str:
     # Enough characters for the end of the line: no common grapheme has more than `_SIGN_CHARS`.
     words = visible(" ".join(text[-look.columns * _GRAPHEME_CHARS :].split()))
     end = _last_whole_words(words, max(8, look.columns - 15))
-    return look.paint("dim", f"{look.sign('∴', '~')} thinking {look.sign('…', '...')} {end}")
+    return look.paint("dim", f"{look.symbol('∴', '~')} thinking {look.symbol('…', '...')} {end}")

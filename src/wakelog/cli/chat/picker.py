@@ -61,27 +61,27 @@ def pick(look: TerminalStyle, place: StoreLocation) -> tuple[str | None, str]:
 class _PickerApp:
     """The list on the terminal."""
 
-    def __init__(self, look: TerminalStyle, place: StoreLocation, picking: SessionList) -> None:
+    def __init__(self, look: TerminalStyle, place: StoreLocation, session_list: SessionList) -> None:
         self._look = look
         self._place = place
-        self._picking = picking
+        self._list = session_list
         self._previews: dict[str, str] = {}
         self._output = open_output()
         window = GraphemeWindow(FormattedTextControl(lambda: ANSI("\n".join(self._lines()))), wrap_lines=False)
         self.app: Application[str | None] = Application(
             layout=Layout(window),
-            key_bindings=self._keys(),
+            key_bindings=self._key_bindings(),
             output=self._output,
             color_depth=None if look.colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
         )
         self.app.timeoutlen = self.app.ttimeoutlen = _KEY_SEQUENCE_S
 
-    def run(self, ahead: str) -> str | None:
+    def run(self, typeahead: str) -> str | None:
         """Run the list, with these keys pressed first; return the picked session or None."""
 
         def begin() -> None:
-            feed_keys(self.app, parse_keys(ahead))
+            feed_keys(self.app, parse_keys(typeahead))
             self.app.create_background_task(self._read())
 
         return self.app.run(pre_run=begin)
@@ -93,7 +93,7 @@ class _PickerApp:
         def tell(listed: ReadProgress) -> None:
             # The event loop may be closed by now.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._take, listed)
+                loop.call_soon_threadsafe(self._update, listed)
 
         def read() -> None:
             with contextlib.closing(open_catalog(self._place.url, self._place.store)) as catalog:
@@ -105,30 +105,30 @@ class _PickerApp:
             if not self.app.is_done:
                 self.app.exit(exception=error)
 
-    def _take(self, listed: ReadProgress) -> None:
-        self._picking.take(listed)
+    def _update(self, listed: ReadProgress) -> None:
+        self._list.update(listed)
         # The last key may have closed the list.
-        if (row := self._picking.due) is not None and not self.app.is_done:
+        if (row := self._list.delayed_choice) is not None and not self.app.is_done:
             self.app.exit(result=row.name)
         self.app.invalidate()
 
     def _lines(self) -> list[str]:
         size = self._output.get_size()
         shape = page_layout(size.rows)
-        self._picking.stretch(shape.rows)
-        chosen = self._picking.row
+        self._list.set_height(shape.rows)
+        chosen = self._list.chosen_row
         preview = self._preview(chosen) if chosen is not None and shape.preview else ""
         seen = msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, size.columns))
-        lines = page_lines(seen, page_of(self._picking), preview, now_ms(), shape)
-        return list(map(GraphemeWindow.stand_ins.put, lines))
+        lines = page_lines(seen, page_of(self._list), preview, now_ms(), shape)
+        return list(map(GraphemeWindow.placeholders.replace, lines))
 
     def _preview(self, row: SessionRow) -> str:
         if row.name not in self._previews:
             self._previews[row.name] = last_message(self._place.store, row.name)
         return self._previews[row.name]
 
-    def _keys(self) -> KeyBindings:
-        keys, picking = KeyBindings(), self._picking
+    def _key_bindings(self) -> KeyBindings:
+        keys, picking = KeyBindings(), self._list
         for key, by in {"up": -1, "down": 1, "c-p": -1, "c-n": 1}.items():
             _add_move(keys, key, picking, partial(int, by))
         _add_move(keys, "pageup", picking, lambda: 1 - max(2, picking.height))
@@ -138,7 +138,7 @@ class _PickerApp:
 
         @keys.add("enter")
         def choose(event: KeyPressEvent) -> None:
-            if (row := picking.enter()) is not None:
+            if (row := picking.choose()) is not None:
                 event.app.exit(result=row.name)
 
         @keys.add("escape")
@@ -149,15 +149,15 @@ class _PickerApp:
 
         @keys.add("backspace")
         def shorten(_: KeyPressEvent) -> None:
-            picking.type("".join(list(graphemes(picking.filter))[:-1]))
+            picking.set_filter("".join(list(graphemes(picking.filter))[:-1]))
 
         @keys.add("c-u")
         def clear(_: KeyPressEvent) -> None:
-            picking.type("")
+            picking.set_filter("")
 
         @keys.add("c-w")
         def shorten_by_a_word(_: KeyPressEvent) -> None:
-            picking.type(picking.filter.rstrip().rpartition(" ")[0])
+            picking.set_filter(picking.filter.rstrip().rpartition(" ")[0])
 
         @keys.add(Keys.BracketedPaste)
         @keys.add(Keys.Any)
@@ -165,7 +165,7 @@ class _PickerApp:
             # A named key is not text, whatever the terminal sends for it.
             key = event.key_sequence[-1].key
             if key is Keys.BracketedPaste or not isinstance(key, Keys):
-                picking.type(picking.filter + "".join(sign for sign in event.data if sign.isprintable()))
+                picking.set_filter(picking.filter + "".join(sign for sign in event.data if sign.isprintable()))
 
         @keys.add("escape", Keys.Any)
         def ignore(_: KeyPressEvent) -> None:
@@ -174,10 +174,10 @@ class _PickerApp:
         return keys
 
 
-def _add_move(keys: KeyBindings, key: str, picking: SessionList, by: Callable[[], int]) -> None:
+def _add_move(keys: KeyBindings, key: str, session_list: SessionList, by: Callable[[], int]) -> None:
     @keys.add(key)
     def move(_: KeyPressEvent) -> None:
-        picking.move(by())
+        session_list.move(by())
 
 
 def last_message(store: Store, name: str) -> str:

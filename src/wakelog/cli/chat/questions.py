@@ -34,57 +34,57 @@ class OpenQuestions:
     """The open questions of a session and its sub-agents, one at a time."""
 
     def __init__(self) -> None:
-        self.left: list[OpenQuestion] = []
+        self.unanswered: list[OpenQuestion] = []
         self._printed: set[str] = set()
-        self._later: set[str] = set()
+        self._postponed: set[str] = set()
         self._seen = ""
 
     @property
-    def now(self) -> OpenQuestion | None:
+    def current(self) -> OpenQuestion | None:
         """Return the question to answer next, or None."""
-        return next((asked for asked in self.left if asked.question.attention.id not in self._later), None)
+        return next((asked for asked in self.unanswered if asked.question.attention.id not in self._postponed), None)
 
-    def look(self, session: Session) -> None:
+    def update(self, session: Session) -> None:
         """Find the open questions; another process may have answered or raised some."""
-        self.left = collect_questions(session)
+        self.unanswered = collect_questions(session)
 
-    def fresh(self) -> OpenQuestion | None:
+    def take_unprinted(self) -> OpenQuestion | None:
         """Return the current question if it was not printed yet, and mark it as printed."""
-        asked = self.now
+        asked = self.current
         if asked is None or asked.question.attention.id in self._printed:
             return None
         self._printed.add(asked.question.attention.id)
         return asked
 
-    def again(self) -> None:
+    def reset(self) -> None:
         """Ask all questions again."""
         self._printed.clear()
-        self._later.clear()
+        self._postponed.clear()
         self._seen = ""
 
-    def see(self) -> None:
+    def mark_seen(self) -> None:
         """Record that a frame has shown the current question with nothing typed: from now on it can be answered."""
-        self._seen = self.now.question.attention.id if self.now is not None else ""
+        self._seen = self.current.question.attention.id if self.current is not None else ""
 
     @property
-    def is_open(self) -> bool:
+    def is_answerable(self) -> bool:
         """Return whether the current question can be answered."""
-        return self.now is not None and self.now.question.attention.id == self._seen
+        return self.current is not None and self.current.question.attention.id == self._seen
 
-    def takes(self, text: str) -> bool:
+    def accepts(self, text: str) -> bool:
         """Return whether a line answers the current question."""
-        return self.is_open and self.now is not None and _parse_answer(self.now, text) is not None
+        return self.is_answerable and self.current is not None and _parse_answer(self.current, text) is not None
 
     def answer(self, root: Session, text: str) -> bool:
         """Append the decision that a line stands for. False if there is nothing to continue with."""
-        asked = self.now
+        asked = self.current
         word = _parse_answer(asked, text) if asked is not None else None
         if asked is None or word is None:
             return False
         if word == "later":
-            self._later.add(asked.question.attention.id)
+            self._postponed.add(asked.question.attention.id)
             return False
-        alike = [other for other in self.left if other is not asked and _is_same_approval(other, asked)]
+        alike = [other for other in self.unanswered if other is not asked and _is_same_approval(other, asked)]
         decided = decide_question(root, asked, word)
         for other in alike if word == "always" else ():
             decide_question(root, other, "approve")
@@ -96,34 +96,34 @@ def _is_same_approval(one: OpenQuestion, other: OpenQuestion) -> bool:
     return approve and one.tool == other.tool
 
 
-def _answers_for(asked: OpenQuestion) -> dict[str, str]:
-    return ANSWER_KEYS.get(asked.question.attention.reason, ANSWER_KEYS["unknown"])[1]
+def _answers_for(question: OpenQuestion) -> dict[str, str]:
+    return ANSWER_KEYS.get(question.question.attention.reason, ANSWER_KEYS["unknown"])[1]
 
 
-def _parse_answer(asked: OpenQuestion, text: str) -> str | None:
+def _parse_answer(question: OpenQuestion, text: str) -> str | None:
     """Return the answer that a line stands for, by its letter or its word; None if it is no answer."""
     typed = text.strip().lower()
-    return next((word for key, word in _answers_for(asked).items() if typed in (key, _ANSWER_WORDS[key])), None)
+    return next((word for key, word in _answers_for(question).items() if typed in (key, _ANSWER_WORDS[key])), None)
 
 
-def question_lines(look: TerminalStyle, asked: OpenQuestion, now: int) -> list[str]:
+def question_lines(look: TerminalStyle, question: OpenQuestion, now: int) -> list[str]:
     """Return a question in full, for the scroll-back."""
-    heading, *rest = draw_question(look, asked, now)
-    diff = diff_lines(look, asked.tool, asked.input)
-    if not diff or not isinstance(asked.input, dict):
+    heading, *rest = draw_question(look, question, now)
+    diff = diff_lines(look, question.tool, question.input)
+    if not diff or not isinstance(question.input, dict):
         return [heading, *rest]
-    path = visible(str(asked.input.get("path")))
+    path = visible(str(question.input.get("path")))
     return [heading, f"    path: {path}", *(f"    {line}" for line in diff)]
 
 
-def answer_lines(look: TerminalStyle, asked: OpenQuestion, *, is_open: bool) -> list[str]:
+def answer_lines(look: TerminalStyle, question: OpenQuestion, *, is_answerable: bool) -> list[str]:
     """Return the line with the possible answers, shown while the question is open."""
-    title = _TITLES.get(asked.question.attention.reason, "Did it run?")
-    answers = _answers_for(asked)
-    tool = clip(look, visible(asked.tool), _TOOL_WIDTH)
+    title = _TITLES.get(question.question.attention.reason, "Did it run?")
+    answers = _answers_for(question)
+    tool = clip(look, visible(question.tool), _TOOL_WIDTH)
     called = {word: words.replace("{tool}", tool) for word, words in _ANSWER_LABELS.items()}
     keys = "  ".join(f"[{key}] {called[answers[key]]}" for key in _ANSWER_WORDS if key in answers)
-    how = f"{keys}, then Enter" if is_open else "send or clear what you type, then answer"
+    how = f"{keys}, then Enter" if is_answerable else "send or clear what you type, then answer"
     about = f"{tool}: " if tool else ""
     lines = wrap(f"{about}{title}  {how}", look.columns)
     return [look.paint("warn", line) for line in lines]

@@ -37,77 +37,79 @@ ReportError = Callable[[WakelogError], None]
 class SessionRunner:
     """Wakes one session at a time, as often as requested."""
 
-    def __init__(self, place: StoreLocation, channel: Channel, tell: ReportError, rested: Callable[[], None]) -> None:
+    def __init__(
+        self, place: StoreLocation, channel: Channel, report_error: ReportError, on_idle: Callable[[], None]
+    ) -> None:
         self.servers = servers_with_notices()
         """The MCP servers of the chat; also used to list tools."""
-        self._world = runtime_for(place.store, url=place.url, channels=[channel], servers=self.servers)
-        self._tell = tell
-        self._rested = rested
-        self._wanted = asyncio.Event()
+        self._runtime = runtime_for(place.store, url=place.url, channels=[channel], servers=self.servers)
+        self._report_error = report_error
+        self._on_idle = on_idle
+        self._requested = asyncio.Event()
         self._name = ""
-        self._fold: str | None = None
+        self._compaction_instructions: str | None = None
         self.busy = False
         """Whether the session is being run by this process."""
 
-    def want(self, name: str) -> None:
+    def request_wake(self, name: str) -> None:
         """Request a wake of a session."""
         self._name = name
-        self._wanted.set()
+        self._requested.set()
 
-    def fold(self, name: str, instructions: str) -> None:
+    def request_compaction(self, name: str, instructions: str) -> None:
         """Request a compaction of a session; `instructions` may be empty."""
-        self._fold = instructions
-        self.want(name)
+        self._compaction_instructions = instructions
+        self.request_wake(name)
 
     async def run(self) -> None:
         """Wake sessions on request until cancelled. A cancelled run is left in the state of a killed process."""
         async with self.servers:
             while True:
-                await self._wanted.wait()
-                self._wanted.clear()
-                await self._woken()
-                self._rested()
+                await self._requested.wait()
+                self._requested.clear()
+                await self._wake_and_report()
+                self._on_idle()
 
-    async def _woken(self) -> None:
+    async def _wake_and_report(self) -> None:
         self.busy = True
         try:
-            await self._once()
+            await self._wake_once()
         except Conflict as error:
-            if not self.elsewhere(self._name):
-                self._tell(error)
+            if not self.is_held_elsewhere(self._name):
+                self._report_error(error)
         except WakelogError as error:
-            self._tell(error)
+            self._report_error(error)
         finally:
             self.busy = False
 
-    async def _once(self) -> None:
-        instructions, self._fold = self._fold, None
+    async def _wake_once(self) -> None:
+        instructions, self._compaction_instructions = self._compaction_instructions, None
         if instructions is not None:
-            done = await compact_now(self._world, self._name, instructions=instructions)
+            done = await compact_now(self._runtime, self._name, instructions=instructions)
             if done.entry is None:
-                raise WakelogError(f"not folded: {done.why_not}")
-        await prepare_model(self._world, Session(self._world.store, self._name))
-        await wake(self._world, self._name)
+                raise WakelogError(f"not folded: {done.reason}")
+        await prepare_model(self._runtime, Session(self._runtime.store, self._name))
+        await wake(self._runtime, self._name)
 
-    def elsewhere(self, name: str) -> bool:
+    def is_held_elsewhere(self, name: str) -> bool:
         """Return whether another process runs a session."""
-        return not self.busy and self._world.store.held(name) is not None
+        return not self.busy and self._runtime.store.held(name) is not None
 
     def cancel(self, session: Session) -> bool:
         """Append a cancel of the turn, whichever process runs it; False if there is no turn."""
         asked = request_cancel(session)
         if asked is not None and not self.busy:
-            self.want(session.name)
+            self.request_wake(session.name)
         return asked is not None
 
 
 class LogChannel:
     """See `ports.Channel`."""
 
-    def __init__(self, catch_up: Callable[[], None], ensure: Callable[[str], None]) -> None:
+    def __init__(self, catch_up: Callable[[], None], ensure_printed: Callable[[str], None]) -> None:
         self.name = TERMINAL_CHANNEL
         self._catch_up = catch_up
-        self._ensure = ensure
+        self._ensure_printed = ensure_printed
 
     async def begin(self, reply_id: str, attempt: int) -> None:  # noqa: ARG002 - the port's signature
         """Show earlier entries first."""
@@ -124,7 +126,7 @@ class LogChannel:
     async def end(self, reply_id: str) -> None:
         """Show the reply from the log; one from before this chat was opened is printed now."""
         self._catch_up()
-        self._ensure(reply_id)
+        self._ensure_printed(reply_id)
 
 
 class SessionEntry(msgspec.Struct, frozen=True):
@@ -143,37 +145,37 @@ class ChatWatcher:
         self._next = after + 1
         self._pieces = JournalCursor()
         self._children: dict[str, int] = {}
-        self._sent: dict[tuple[str, str, str], str] = {}
+        self._spawned_by: dict[tuple[str, str, str], str] = {}
 
-    def news(self) -> list[SessionEntry | StreamedPiece]:
+    def read_new(self) -> list[SessionEntry | StreamedPiece]:
         """Return everything new since the last call. Does not wait."""
-        news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.had, timeout_s=0)
+        news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.positions, timeout_s=0)
         reader = EntryReader(next_seq=self._next)
         entries = [SessionEntry(self.name, entry) for entry in reader.feed_all(news.lines)]
         self._next = reader.next_seq
         own = [heard.entry for heard in entries]
-        over = self._looked_after(entries)
-        inner = [heard for child in list(self._children) for heard in self._of_child(child)]
-        over |= self._looked_after(inner)
+        over = self._track_subagents(entries)
+        inner = [heard for child in list(self._children) for heard in self._child_entries(child)]
+        over |= self._track_subagents(inner)
         for child in over:
             self._children.pop(child, None)
         if inner:
             entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
         return [*entries, *self._pieces.take(news, own)]
 
-    def _looked_after(self, entries: list[SessionEntry]) -> set[str]:
+    def _track_subagents(self, entries: list[SessionEntry]) -> set[str]:
         """Record started sub-agents; return those with a result, because nothing more happens in them."""
         over: set[str] = set()
         for heard in entries:
             match heard.entry.value:
                 case Spawned(child_session=child, reply_id=reply_id, tool_call_id=call_id):
                     self._children.setdefault(child, 0)
-                    self._sent[heard.session, reply_id, call_id] = child
+                    self._spawned_by[heard.session, reply_id, call_id] = child
                 case Message(message=ToolResult(reply_id=reply_id, tool_call_id=call_id)):
-                    over.add(self._sent.pop((heard.session, reply_id or "", call_id), ""))
+                    over.add(self._spawned_by.pop((heard.session, reply_id or "", call_id), ""))
         return over
 
-    def _of_child(self, child: str) -> list[SessionEntry]:
+    def _child_entries(self, child: str) -> list[SessionEntry]:
         reader = EntryReader(next_seq=self._children[child])
         try:
             entries = reader.feed_all(self._store.load(child, after=self._children[child] - 1))

@@ -105,8 +105,8 @@ def _rewrite_file(path: str, lines: list[bytes]) -> None:
         os.replace(beside, path)
 
 
-def _write_file(path: str, content: bytes, how: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | how | os.O_CLOEXEC, 0o600)
+def _write_file(path: str, content: bytes, flags: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
         os.write(descriptor, content)
@@ -151,12 +151,12 @@ class Screen:
             auto_suggest=DummyAutoSuggest(),
         )
         self._live, self._status = _LineArea(live), _LineArea(status)
-        self._ahead: list[KeyPress] = []
-        self.app: Application[int] = self._made()
+        self._typeahead: list[KeyPress] = []
+        self.app: Application[int] = self._build_app()
 
-    def _made(self) -> Application[int]:
-        mark = self._look.sign("›", ">")
-        control = BufferControl(self.input, input_processors=[VisibleInput(GraphemeWindow.stand_ins)])
+    def _build_app(self) -> Application[int]:
+        mark = self._look.symbol("›", ">")
+        control = BufferControl(self.input, input_processors=[VisibleInput(GraphemeWindow.placeholders)])
         typing = GraphemeWindow(
             control,
             height=Dimension(min=1, max=_INPUT_LINES_MAX),
@@ -189,29 +189,29 @@ class Screen:
         return msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, self._output.get_size().columns))
 
     @property
-    def is_untouched(self) -> bool:
+    def is_input_empty(self) -> bool:
         """Return whether nothing is typed and no key is waiting: the next key is pressed after this frame."""
-        if self._ahead or self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
+        if self._typeahead or self.input.text or self.app.key_processor.input_queue or not self.app.is_running:
             return False
         return not select.select([self.app.input.fileno()], [], [], 0)[0]
 
-    async def run(self, ahead: str = "") -> int:
+    async def run(self, typeahead: str = "") -> int:
         """Run on the terminal until the user leaves; return the exit code. Keys pressed `ahead` come first."""
         with take_typeahead(self.app.input.fileno()) as typed:
             # Keys that the session list received and did not use come between the two.
-            self._ahead = [*parse_keys(ahead), *get_typeahead(self.app.input), *parse_keys(typed)]
+            self._typeahead = [*parse_keys(typeahead), *get_typeahead(self.app.input), *parse_keys(typed)]
             if typed:
                 # A partial line of it may be where the first frame goes.
                 self._output.write_raw("\r")
                 self._output.erase_end_of_line()
             return await self.app.run_async(set_exception_handler=False)
 
-    def press_ahead(self) -> None:
+    def feed_typeahead(self) -> None:
         """Process the keys that were pressed before the chat was ready."""
-        keys, self._ahead = self._ahead, []
+        keys, self._typeahead = self._typeahead, []
         feed_keys(self.app, keys)
 
-    def give_back(self, text: str) -> None:
+    def restore_input(self, text: str) -> None:
         """Put a text back into the input, before what was typed since."""
         self.input.document = Document("\n".join(filter(None, (text, self.input.text))))
 
@@ -224,17 +224,17 @@ class Screen:
         if not lines:
             return
         running = self.app.is_running
-        with self._output.whole():
+        with self._output.frame():
             if running:
                 self.app.renderer.erase(leave_alternate_screen=False)
-            self._output.write_raw("".join(f"{self._writable(line)}\r\n" for line in lines))
+            self._output.write_raw("".join(f"{self._encodable(line)}\r\n" for line in lines))
             if running:
                 # Count this as a new frame, because layout results are cached per frame.
                 self.app.render_counter += 1
                 self._refresh()
                 self.app.renderer.render(self.app, self.app.layout)
 
-    def _writable(self, line: str) -> str:
+    def _encodable(self, line: str) -> str:
         """Return a line that the terminal can write: without UTF-8, other characters are escaped."""
         return line if self._look.utf8 else line.encode("ascii", "backslashreplace").decode()
 
@@ -259,7 +259,7 @@ class _LineArea:
         """Update the lines."""
         lines = self._lines()
         self._count = len(lines)
-        self._text = ANSI("\n".join(map(GraphemeWindow.stand_ins.put, lines)))
+        self._text = ANSI("\n".join(map(GraphemeWindow.placeholders.replace, lines)))
 
     def _height(self) -> Dimension:
         return Dimension(min=1, preferred=self._count, max=self._count)

@@ -32,17 +32,17 @@ class ReadProgress(msgspec.Struct, frozen=True):
     rows: Sequence[SessionRow] | None = None
     done: int = 0
     total: int = 0
-    is_over: bool = False
+    is_complete: bool = False
 
 
 ReportProgress = Callable[[ReadProgress], None]
 
 
-def read_rows(catalog: Catalog, tell: ReportProgress, seconds: Callable[[], float] = time.monotonic) -> None:
+def read_rows(catalog: Catalog, report: ReportProgress, clock: Callable[[], float] = time.monotonic) -> None:
     """Refresh a catalog; report its rows meanwhile, and all of them at the end."""
-    catalog.refresh(progress=_ProgressReporter(catalog, tell, seconds).step)
-    tell(ReadProgress(catalog.rows(limit=FIRST_ROWS)))
-    tell(ReadProgress(catalog.rows(), is_over=True))
+    catalog.refresh(progress=_ProgressReporter(catalog, report, clock).step)
+    report(ReadProgress(catalog.rows(limit=FIRST_ROWS)))
+    report(ReadProgress(catalog.rows(), is_complete=True))
 
 
 class _ProgressReporter:
@@ -50,23 +50,23 @@ class _ProgressReporter:
 
     def __init__(self, catalog: Catalog, tell: ReportProgress, seconds: Callable[[], float]) -> None:
         self._catalog = catalog
-        self._tell = tell
-        self._seconds = seconds
-        self._begun = seconds()
-        self._told = 0.0
-        self._shown = 0.0
+        self._report = tell
+        self._clock = seconds
+        self._started = seconds()
+        self._last_progress = 0.0
+        self._last_rows = 0.0
 
     def step(self, done: int, total: int) -> None:
         """Handle a step: `done` of `total` logs are read."""
-        passed = self._seconds() - self._begun
+        passed = self._clock() - self._started
         if done == 0:
-            self._tell(ReadProgress(self._catalog.rows(limit=FIRST_ROWS), done, total))
-        elif passed >= 2 * self._shown + _ROWS_INTERVAL_S:
-            self._tell(ReadProgress(self._catalog.rows(), done, total))
-            self._shown = self._told = passed
-        elif passed >= self._told + _PROGRESS_INTERVAL_S:
-            self._tell(ReadProgress(None, done, total))
-            self._told = passed
+            self._report(ReadProgress(self._catalog.rows(limit=FIRST_ROWS), done, total))
+        elif passed >= 2 * self._last_rows + _ROWS_INTERVAL_S:
+            self._report(ReadProgress(self._catalog.rows(), done, total))
+            self._last_rows = self._last_progress = passed
+        elif passed >= self._last_progress + _PROGRESS_INTERVAL_S:
+            self._report(ReadProgress(None, done, total))
+            self._last_progress = passed
 
 
 class SessionList:
@@ -76,84 +76,86 @@ class SessionList:
         self.height = height
         self.filter = ""
         self.chosen = 0
-        self.read = ReadProgress()
+        self.progress = ReadProgress()
         self._rows: Sequence[SessionRow] = ()
-        self._fitting: list[SessionRow] = []
-        self._looked = 0
+        self._matches: list[SessionRow] = []
+        self._examined = 0
         self._has_moved = False
-        self._is_wanted = False
+        self._is_enter_pending = False
 
     @property
-    def row(self) -> SessionRow | None:
+    def chosen_row(self) -> SessionRow | None:
         """Return the chosen row, or None."""
-        return self._fitting[self.chosen] if self._fitting else None
+        return self._matches[self.chosen] if self._matches else None
 
     @property
-    def found(self) -> tuple[int, bool]:
+    def match_count(self) -> tuple[int, bool]:
         """Return the number of matches, and whether it is final: only as many rows as needed are examined."""
-        return (len(self._fitting), self._looked == len(self._rows)) if self.filter.split() else (len(self._rows), True)
+        return (
+            (len(self._matches), self._examined == len(self._rows)) if self.filter.split() else (len(self._rows), True)
+        )
 
     @property
     def window(self) -> tuple[int, list[SessionRow]]:
         """Return the index of the first visible row, and the visible rows."""
-        top = max(0, min(self.chosen - self.height // 2, len(self._fitting) - self.height))
-        return top, self._fitting[top : top + self.height]
+        top = max(0, min(self.chosen - self.height // 2, len(self._matches) - self.height))
+        return top, self._matches[top : top + self.height]
 
-    def type(self, text: str) -> None:
+    def set_filter(self, text: str) -> None:
         """Set the filter: words that must all occur in a row."""
         self.filter = text
-        self._is_wanted = self._has_moved = False
-        self._look_again(None)
+        self._is_enter_pending = self._has_moved = False
+        self._filter_again(None)
 
-    def stretch(self, height: int) -> None:
+    def set_height(self, height: int) -> None:
         """Set the number of visible rows."""
         if height != self.height:
             self.height = height
-            self._look_on(self.chosen + height)
+            self._filter_until(self.chosen + height)
 
     def move(self, by: int) -> None:
         """Move the choice by a number of rows."""
-        self._is_wanted = False
+        self._is_enter_pending = False
         self.chosen = max(0, self.chosen + by)
-        self._look_on(self.chosen + self.height)
-        self.chosen = max(0, min(self.chosen, len(self._fitting) - 1))
-        self._has_moved = self.row is not None
+        self._filter_until(self.chosen + self.height)
+        self.chosen = max(0, min(self.chosen, len(self._matches) - 1))
+        self._has_moved = self.chosen_row is not None
 
-    def take(self, read: ReadProgress) -> None:
+    def update(self, progress: ReadProgress) -> None:
         """Take a progress report, with new rows if it has any."""
-        self.read = read
-        if read.rows is not None:
-            stays = self.row.name if self.row is not None and self._has_moved else None
-            self._rows = read.rows
-            self._look_again(stays)
+        self.progress = progress
+        if progress.rows is not None:
+            stays = self.chosen_row.name if self.chosen_row is not None and self._has_moved else None
+            self._rows = progress.rows
+            self._filter_again(stays)
 
-    def enter(self) -> SessionRow | None:
+    def choose(self) -> SessionRow | None:
         """Return the row that Enter chooses; None if there is none, or none yet."""
-        self._is_wanted = self.row is None and not self.read.is_over
-        return self.row
+        self._is_enter_pending = self.chosen_row is None and not self.progress.is_complete
+        return self.chosen_row
 
     @property
-    def due(self) -> SessionRow | None:
+    def delayed_choice(self) -> SessionRow | None:
         """Return the row for an Enter that was pressed before all rows were read; None if there is none."""
-        return self.row if self._is_wanted and self.read.is_over else None
+        return self.chosen_row if self._is_enter_pending and self.progress.is_complete else None
 
     # ── filtering ────────────────────────────────────────────────────────────────────────────────
 
-    def _look_again(self, name: str | None) -> None:
+    def _filter_again(self, name: str | None) -> None:
         """Filter again from the top, and choose the row of this name if it matches, else the first."""
-        self._fitting, self._looked, self.chosen = [], 0, 0
+        self._matches, self._examined, self.chosen = [], 0, 0
         if name is not None:
-            self._look_on(len(self._rows))
-            self.chosen = next((at for at, row in enumerate(self._fitting) if row.name == name), 0)
-        self._look_on(self.chosen + self.height)
+            self._filter_until(len(self._rows))
+            self.chosen = next((at for at, row in enumerate(self._matches) if row.name == name), 0)
+        self._filter_until(self.chosen + self.height)
 
-    def _look_on(self, wanted: int) -> None:
+    def _filter_until(self, wanted: int) -> None:
         """Examine rows until `wanted` match, or there are no more."""
-        while self._looked < len(self._rows) and len(self._fitting) < wanted:
-            row = self._rows[self._looked]
-            self._looked += 1
+        while self._examined < len(self._rows) and len(self._matches) < wanted:
+            row = self._rows[self._examined]
+            self._examined += 1
             if matches(row, self.filter):
-                self._fitting.append(row)
+                self._matches.append(row)
 
 
 def matches(row: SessionRow, text: str) -> bool:
@@ -173,17 +175,19 @@ class Page(msgspec.Struct, frozen=True):
     rows: tuple[SessionRow, ...]
     chosen: int
     filter: str
-    place: int = 1
-    found: int = 1
-    is_all: bool = True
-    read: ReadProgress = ReadProgress(is_over=True)
+    position: int = 1
+    match_count: int = 1
+    is_count_final: bool = True
+    progress: ReadProgress = ReadProgress(is_complete=True)
 
 
-def page_of(picking: SessionList) -> Page:
+def page_of(session_list: SessionList) -> Page:
     """Return the visible part as a value."""
-    top, rows = picking.window
-    place = picking.chosen
-    return Page(tuple(rows), place - top, picking.filter, place + 1, *picking.found, picking.read)
+    top, rows = session_list.window
+    place = session_list.chosen
+    return Page(
+        tuple(rows), place - top, session_list.filter, place + 1, *session_list.match_count, session_list.progress
+    )
 
 
 ROWS_MAX = 15
@@ -191,12 +195,12 @@ _PREVIEW_LINES = 4
 # Each column with the minimum terminal width for it.
 _COLUMNS = (
     (Column(""), 0),
-    (Column("TITLE", gives=True), 0),
-    (Column("NAME", gives=True, cap=24), 30),
+    (Column("TITLE", shrinks=True), 0),
+    (Column("NAME", shrinks=True, max_width=24), 30),
     (Column("AGE", right=True), 25),
     (Column("STATE"), 60),
-    (Column("MODEL", gives=True, cap=24), 80),
-    (Column("WHERE", gives=True, cap=30), 80),
+    (Column("MODEL", shrinks=True, max_width=24), 80),
+    (Column("WHERE", shrinks=True, max_width=30), 80),
 )
 _HINT = "type to filter, arrows to choose, Enter opens, Esc leaves"
 
@@ -219,41 +223,41 @@ def page_layout(lines: int) -> PageLayout:
     return PageLayout(min(ROWS_MAX, free - preview), preview, has_rule, has_hint)
 
 
-def page_lines(look: TerminalStyle, page: Page, preview: str, now: int, shape: PageLayout) -> Iterator[str]:
+def page_lines(look: TerminalStyle, page: Page, preview: str, now: int, layout: PageLayout) -> Iterator[str]:
     """Yield the filter, the visible rows, and the preview of the chosen session."""
     yield look.paint("bold", clip(look, f"Open which session? {visible(page.filter)}_", look.columns))
     rows = [_row_cells(look, row, now, chosen=at == page.chosen) for at, row in enumerate(page.rows)]
     fitting = [least <= look.columns for _, least in _COLUMNS]
     columns = list(compress([column for column, _ in _COLUMNS], fitting))
     yield from table(look, columns, [list(compress(row, fitting)) for row in rows], headed=False)
-    if not page.rows and page.read.is_over:
+    if not page.rows and page.progress.is_complete:
         yield look.paint("dim", "no session fits" if page.filter else "no session yet")
-    if shape.has_rule:
+    if layout.has_rule:
         yield look.paint("dim", _rule_line(look, page))
     lines = [piece for line in visible_lines(preview.strip("\n")) for piece in wrap(line, look.columns)]
-    yield from (look.paint("dim", line) for line in lines[: shape.preview])
-    if shape.has_hint:
+    yield from (look.paint("dim", line) for line in lines[: layout.preview])
+    if layout.has_hint:
         yield look.paint("dim", clip(look, _HINT, look.columns))
 
 
 def _rule_line(look: TerminalStyle, page: Page) -> str:
     """Return the rule below the rows, with the position in the list and the reading progress."""
-    line = look.sign("─", "-")
-    words = [f"{page.place:,} of {page.found:,}{'' if page.is_all else '+'}"] if page.rows else []
-    words += [] if page.read.is_over else [_progress_text(look, page.read)]
+    line = look.symbol("─", "-")
+    words = [f"{page.position:,} of {page.match_count:,}{'' if page.is_count_final else '+'}"] if page.rows else []
+    words += [] if page.progress.is_complete else [_progress_text(look, page.progress)]
     said = clip(look, f"{line * 2} {', '.join(words)} " if words else "", look.columns)
     return said + line * (look.columns - cells_of(said))
 
 
-def _progress_text(look: TerminalStyle, read: ReadProgress) -> str:
-    counted = f", {read.done:,} of {read.total:,}" if read.total else ""
-    return f"reading sessions{counted} {look.sign('…', '...')}"
+def _progress_text(look: TerminalStyle, progress: ReadProgress) -> str:
+    counted = f", {progress.done:,} of {progress.total:,}" if progress.total else ""
+    return f"reading sessions{counted} {look.symbol('…', '...')}"
 
 
 def _row_cells(look: TerminalStyle, row: SessionRow, now: int, *, chosen: bool) -> list[Cell]:
     title = first_line(row.title or "") or first_line(row.prompt)
     return [
-        (look.sign("›", ">") if chosen else " ", "mark"),
+        (look.symbol("›", ">") if chosen else " ", "mark"),
         (title, "bold" if chosen else ""),
         (visible(row.name), "dim"),
         (age_text(row.updated, now), "dim"),

@@ -40,7 +40,7 @@ class FrameOutput(Vt100_Output):
     _size: Size | None = None
 
     @contextlib.contextmanager
-    def whole(self) -> Iterator[None]:
+    def frame(self) -> Iterator[None]:
         """Hold all output until the end of the block, and keep the current terminal size meanwhile."""
         self._size = self.get_size()
         self._held += 1
@@ -85,10 +85,10 @@ def rewraps_erased_ends(environment: Mapping[str, str]) -> bool:
     return bool(environment.get("TMUX"))
 
 
-def count_rows(widths: Iterable[int], columns: int) -> int:
+def count_rows(cell_widths: Iterable[int], columns: int) -> int:
     """Return the number of rows for graphemes of these widths; one that does not fit begins a new row."""
     rows, taken = 1, 0
-    for width in widths:
+    for width in cell_widths:
         if taken + width > columns:
             rows, taken = rows + 1, 0
         taken += width
@@ -124,14 +124,14 @@ class ReflowRenderer(Renderer):
     """A renderer that erases the last frame wherever the terminal has moved it."""
 
     def __init__(self, style: BaseStyle, output: FrameOutput) -> None:
-        self._steady = output
+        self._frame_output = output
         self._columns = 0
         self._cursor = Point(0, 0)
         super().__init__(style, output)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT001, FBT002
         """See `Renderer`. The resize event may arrive after the first frame of the new width."""
-        with self._steady.whole():
+        with self._frame_output.frame():
             if self._is_narrower:
                 self.erase(leave_alternate_screen=False)
             before = _row_lengths(self.last_rendered_screen)
@@ -142,21 +142,21 @@ class ReflowRenderer(Renderer):
             self._columns = self.output.get_size().columns
             self._cursor = screen.get_cursor_position(layout.current_window)
             if rewraps_erased_ends(os.environ) and (shorter := _shortened_rows(before, _row_lengths(screen))):
-                self._empty(screen, shorter)
+                self._clear_rows(screen, shorter)
                 super().render(app, layout, is_done)
 
     def erase(self, leave_alternate_screen: bool = True) -> None:  # noqa: FBT001, FBT002
         """See `Renderer`."""
-        with self._steady.whole():
+        with self._frame_output.frame():
             if self._is_narrower and self._cursor.y and rewraps_lines(os.environ):
-                self._blank()
+                self._erase_rewrapped()
             super().erase(leave_alternate_screen)
 
     @property
     def _is_narrower(self) -> bool:
         return self.last_rendered_screen is not None and self.output.get_size().columns < self._columns
 
-    def _blank(self) -> None:
+    def _erase_rewrapped(self) -> None:
         """Blank the rows of the frame, and leave the cursor as far below its first row as it was drawn.
 
         The first row is blanked separately: some terminals keep a screen that is erased from its very top.
@@ -169,7 +169,7 @@ class ReflowRenderer(Renderer):
         output.erase_down()
         output.cursor_down(rows - 1)
 
-    def _empty(self, screen: Screen, rows: Sequence[int]) -> None:
+    def _clear_rows(self, screen: Screen, rows: Sequence[int]) -> None:
         """Clear rows completely; the next frame writes them again."""
         for row in rows:
             away = self._cursor.y - row
@@ -186,22 +186,22 @@ _LINE_MODE_KEYS = str.maketrans({"\n": "\r", "\0": "\x04"})
 
 
 @contextlib.contextmanager
-def take_typeahead(terminal: int) -> Iterator[str]:
+def take_typeahead(descriptor: int) -> Iterator[str]:
     """Put the terminal into raw mode; yield the keys that were pressed before."""
-    with raw_mode(terminal):
-        yield decode_line_mode(_read_available(terminal))
+    with raw_mode(descriptor):
+        yield decode_line_mode(_read_available(descriptor))
 
 
-def _read_available(terminal: int) -> bytes:
+def _read_available(descriptor: int) -> bytes:
     taken = b""
-    while select.select([terminal], [], [], 0)[0] and (piece := os.read(terminal, _READ_BYTES)):
+    while select.select([descriptor], [], [], 0)[0] and (piece := os.read(descriptor, _READ_BYTES)):
         taken += piece
     return taken
 
 
-def decode_line_mode(line: bytes) -> str:
+def decode_line_mode(typed: bytes) -> str:
     """Return the keys for input that was read in line mode."""
-    return line.decode(errors="replace").translate(_LINE_MODE_KEYS)
+    return typed.decode(errors="replace").translate(_LINE_MODE_KEYS)
 
 
 def parse_keys(keys: str) -> list[KeyPress]:
@@ -222,8 +222,8 @@ def feed_keys(app: Application[Any], keys: list[KeyPress]) -> None:
 class StderrRedirect(io.TextIOBase):
     """A stderr replacement. Lines may come from any thread; they are passed on in the event loop of the chat."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, print_line: Callable[[str], None]) -> None:
+        self._print_line = print_line
         self._loop = asyncio.get_running_loop()
         self._line = ""
 
@@ -232,5 +232,5 @@ class StderrRedirect(io.TextIOBase):
         *ended, self._line = (self._line + text).split("\n")
         for line in ended:
             if line.strip():
-                self._loop.call_soon_threadsafe(self._tell, line)
+                self._loop.call_soon_threadsafe(self._print_line, line)
         return len(text)

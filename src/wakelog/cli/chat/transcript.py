@@ -49,60 +49,60 @@ class ChatTranscript:
 
     def __init__(self, session: str) -> None:
         self._session = session
-        self._answers: dict[str, ReplyAssembler] = {}
-        self._early: dict[str, list[ContentDelta]] = {}
-        self._asked: dict[ToolCallKey, ToolCall] = {}
-        self._started: dict[str, ToolCallKey] = {}
+        self._open_replies: dict[str, ReplyAssembler] = {}
+        self._early_pieces: dict[str, list[ContentDelta]] = {}
+        self._tool_calls: dict[ToolCallKey, ToolCall] = {}
+        self._running_calls: dict[str, ToolCallKey] = {}
         self._questions: dict[str, ToolCallKey] = {}
-        self._tries = RetryNotices()
+        self._retries = RetryNotices()
         self.tools: dict[ToolCallKey, RunningTool] = {}
         self.queue: dict[str, Queued] = {}
-        self.summarising = False
+        self.compacting = False
         self.cancelling = False
-        self.replies: set[str] = set()
+        self.printed_replies: set[str] = set()
         """The replies that were displayed completely."""
-        self.told: set[ToolCallKey] = set()
+        self.inputs_shown: set[ToolCallKey] = set()
         """The tool calls with inputs that were shown in full, because approval was requested."""
         self.context: ContextEntry | None = None
         """The settings in force."""
-        self.expected: set[str] = set()
+        self.expected_head_moves: set[str] = set()
         """Ids of head moves that are not reported, because a command made them as part of its work."""
 
     # ── live ─────────────────────────────────────────────────────────────────────────────────────
 
-    def unfinished(self, most: int) -> list[str]:
+    def unfinished_lines(self, limit: int) -> list[str]:
         """Return the last lines of the unfinished block."""
-        return [line for answer in self._answers.values() for line in answer.rest(most)][-most:]
+        return [line for answer in self._open_replies.values() for line in answer.last_lines(limit)][-limit:]
 
     @property
     def thinking(self) -> str:
         """Return the current thought; empty if there is none."""
-        return next((thought for answer in self._answers.values() if (thought := answer.thinking)), "")
+        return next((thought for answer in self._open_replies.values() if (thought := answer.thinking)), "")
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────────
 
-    def piece(self, journal: str, delta: ContentDelta) -> list[Item]:
+    def add_piece(self, journal: str, delta: ContentDelta) -> list[Item]:
         """Handle a journal piece of a reply or of tool output. One that arrives before its entry is kept for it."""
-        if journal in self._started:
-            self._put_out(self._started[journal], delta)
-        elif journal in self._answers:
-            return self._answers[journal].take(delta)
-        elif journal not in self.replies:
-            self._early.setdefault(journal, []).append(delta)
+        if journal in self._running_calls:
+            self._add_tool_output(self._running_calls[journal], delta)
+        elif journal in self._open_replies:
+            return self._open_replies[journal].take(delta)
+        elif journal not in self.printed_replies:
+            self._early_pieces.setdefault(journal, []).append(delta)
         return []
 
-    def _put_out(self, key: ToolCallKey, delta: ContentDelta) -> None:
+    def _add_tool_output(self, key: ToolCallKey, delta: ContentDelta) -> None:
         if key in self.tools and isinstance(delta, TextDelta):
             tool = self.tools[key]
             output = (tool.output + delta.text)[-_OUTPUT_MAX_CHARS:]
             self.tools[key] = msgspec.structs.replace(tool, output=output)
 
-    def _catch_up(self, journal: str) -> list[Item]:
-        return [shown for delta in self._early.pop(journal, ()) for shown in self.piece(journal, delta)]
+    def _apply_early_pieces(self, journal: str) -> list[Item]:
+        return [shown for delta in self._early_pieces.pop(journal, ()) for shown in self.add_piece(journal, delta)]
 
     # ── entries ──────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, session: str, entry: Entry) -> list[Item]:
+    def add_entry(self, session: str, entry: Entry) -> list[Item]:
         """Handle an entry of the session or of one of its sub-agents; return the items to display."""
         shown = self._tool_entry(session, entry)
         if shown is None:
@@ -113,47 +113,47 @@ class ChatTranscript:
         """Handle an entry about tools, here or in a sub-agent; None for other entries."""
         match entry.value:
             case Message(message=Reply() as reply):
-                self._asked |= {(session, entry.id, call.id): call for call in reply.calls}
+                self._tool_calls |= {(session, entry.id, call.id): call for call in reply.tool_calls}
                 return None
             case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name):
-                return self._begin((session, reply_id, call_id), name, entry)
+                return self._tool_started((session, reply_id, call_id), name, entry)
             case Spawned(reply_id=reply_id, tool_call_id=call_id):
-                return self._begin((session, reply_id, call_id), "agent", entry)
+                return self._tool_started((session, reply_id, call_id), "agent", entry)
             case Message(message=ToolResult() as result):
-                return self._settle(session, result)
+                return self._tool_finished(session, result)
             case Attention(reply_id=str() as reply_id, tool_call_id=str() as call_id):
                 self._questions[entry.id] = (session, reply_id, call_id)
                 return []
             case AttentionResolved() as decision:
-                return [self._decided(session, decision)]
+                return [self._decision(session, decision)]
         return None
 
-    def _begin(self, key: ToolCallKey, name: str, entry: Entry) -> list[Item]:
-        call = self._asked.get(key)
-        self._started[entry.id] = key
+    def _tool_started(self, key: ToolCallKey, name: str, entry: Entry) -> list[Item]:
+        call = self._tool_calls.get(key)
+        self._running_calls[entry.id] = key
         inside = key[0] != self._session
         self.tools[key] = RunningTool(name or "tool", call.input if call else None, entry.value.timestamp, inside)
-        return self._catch_up(entry.id)
+        return self._apply_early_pieces(entry.id)
 
-    def _settle(self, session: str, result: ToolResult) -> list[Item]:
+    def _tool_finished(self, session: str, result: ToolResult) -> list[Item]:
         key = (session, result.reply_id or "", result.tool_call_id)
-        call = self._asked.pop(key, None)
+        call = self._tool_calls.pop(key, None)
         self.tools.pop(key, None)
         inside = session != self._session
-        return [ToolUse(result.tool_name, call.input if call else None, result, inside, key in self.told)]
+        return [ToolUse(result.tool_name, call.input if call else None, result, inside, key in self.inputs_shown)]
 
-    def _decided(self, session: str, decision: AttentionResolved) -> Decision:
-        call = self._asked.get(self._questions.pop(decision.attention_id, ("", "", "")))
+    def _decision(self, session: str, decision: AttentionResolved) -> Decision:
+        call = self._tool_calls.get(self._questions.pop(decision.attention_id, ("", "", "")))
         name, given = (call.name, call.input) if call is not None else ("", None)
         return Decision(decision, name, given, session != self._session)
 
     def _own_entry(self, entry: Entry) -> list[Item]:
-        tried = self._tries.hear(self._session, entry)
+        tried = self._retries.on_entry(self._session, entry)
         match entry.value:
             case Message(message=Reply() as reply):
                 return self._reply(entry.id, reply)
             case Message(message=Prompt() as said):
-                self._forget_queued(said.queued_id)
+                self._remove_queued(said.queued_id)
                 return [UserMessage(said.text)]
             case Message(message=Note() as note):
                 return [Notice(note.text, "dim")]
@@ -164,26 +164,26 @@ class ChatTranscript:
                 return []
             case ModelCall(reply_id=reply_id, purpose=purpose, queued_id=queued_id):
                 again = [Notice(tried, "dim")] if tried else []
-                return [*again, *self._call(reply_id, purpose, queued_id)]
+                return [*again, *self._model_call(reply_id, purpose, queued_id)]
             case Failed() if tried:
-                return [*self._cut(), Notice(tried, "warn")]
+                return [*self._finish_replies(), Notice(tried, "warn")]
             case Partial() as partial:
                 return self._partial(partial)
             case Resumed(reply_id=reply_id, strategy=strategy):
                 return self._resumed(reply_id, strategy)
-        return self._ended(entry)
+        return self._change_items(entry)
 
-    def _ended(self, entry: Entry) -> list[Item]:
+    def _change_items(self, entry: Entry) -> list[Item]:
         """Handle an entry that ends a turn or changes something; each gives a line."""
         match entry.value:
             case Cancelled():
                 self.cancelling = False
-                return [*self._cut(), Notice("cancelled", "warn")]
+                return [*self._finish_replies(), Notice("cancelled", "warn")]
             case Failed(error=error, reason=reason):
                 why = (error.message or error.kind) if error is not None else reason
-                return [*self._cut(), Notice(f"the turn failed: {why}; /retry tries it again", "bad")]
+                return [*self._finish_replies(), Notice(f"the turn failed: {why}; /retry tries it again", "bad")]
             case Compaction(tokens_before=before, tokens_after=after):
-                self.summarising = False
+                self.compacting = False
                 known = before is not None and after is not None
                 sizes = f" from about {before:,} to {after:,} tokens" if known else ""
                 return [Notice(f"folded{sizes}", "dim")]
@@ -194,62 +194,65 @@ class ChatTranscript:
                 return [Notice(f"context: {describe_context(record, was)}", "dim")] if was is not None else []
             case SessionRenamed(title=title):
                 return [Notice(f"now called {title}" if title else "has no title now", "dim")]
-            case Head() if entry.id in self.expected:
-                return self._cut()
+            case Head() if entry.id in self.expected_head_moves:
+                return self._finish_replies()
             case Head():
-                return [*self._cut(), Notice("the head was moved: what comes next goes on from there", "dim")]
+                return [
+                    *self._finish_replies(),
+                    Notice("the head was moved: what comes next goes on from there", "dim"),
+                ]
             case Terminated():
-                return [*self._cut(), Notice("this session is over for good", "warn")]
+                return [*self._finish_replies(), Notice("this session is over for good", "warn")]
         return []
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
-    def _call(self, reply_id: str, purpose: str, queued_id: str | None) -> list[Item]:
-        self._forget_queued(queued_id)
-        self.summarising = purpose == "compaction"
+    def _model_call(self, reply_id: str, purpose: str, queued_id: str | None) -> list[Item]:
+        self._remove_queued(queued_id)
+        self.compacting = purpose == "compaction"
         if purpose != "reply":
             # A summary is for the model; its pieces are not displayed.
-            self._early.pop(reply_id, None)
-            self.replies.add(reply_id)
+            self._early_pieces.pop(reply_id, None)
+            self.printed_replies.add(reply_id)
             return []
-        self._answers.setdefault(reply_id, ReplyAssembler())
-        return self._catch_up(reply_id)
+        self._open_replies.setdefault(reply_id, ReplyAssembler())
+        return self._apply_early_pieces(reply_id)
 
     def _reply(self, reply_id: str, reply: Reply) -> list[Item]:
-        self.replies.add(reply_id)
-        self.cancelling = self.cancelling and bool(reply.calls)
-        self._early.pop(reply_id, None)
-        answer = self._answers.pop(reply_id, None) or ReplyAssembler()
+        self.printed_replies.add(reply_id)
+        self.cancelling = self.cancelling and bool(reply.tool_calls)
+        self._early_pieces.pop(reply_id, None)
+        answer = self._open_replies.pop(reply_id, None) or ReplyAssembler()
         shown = [*answer.catch_up(reply.parts), *answer.finish()]
         odd = reply.stop_reason in ("length", "refusal", "filtered", "pause")
         return [*shown, Notice(f"the model stopped: {reply.stop_reason}", "warn")] if odd else shown
 
     def _partial(self, partial: Partial) -> list[Item]:
         if partial.error is not None:
-            self.summarising = False
+            self.compacting = False
             return [Notice(f"not folded: {partial.error.message or partial.error.kind}", "warn")]
         if partial.tool_call_id is not None:
             return []
-        self._early.pop(partial.reply_id, None)
-        answer = self._answers.setdefault(partial.reply_id, ReplyAssembler())
+        self._early_pieces.pop(partial.reply_id, None)
+        answer = self._open_replies.setdefault(partial.reply_id, ReplyAssembler())
         return answer.catch_up(BaseMessage(content=partial.content).parts)
 
     def _resumed(self, reply_id: str, strategy: str) -> list[Item]:
-        answer = self._answers.get(reply_id)
+        answer = self._open_replies.get(reply_id)
         if answer is None or strategy == "resume":
             if answer is not None:
-                answer.go_on()
+                answer.resume()
             return []
-        self._answers[reply_id] = ReplyAssembler()
-        begun = answer.begun
+        self._open_replies[reply_id] = ReplyAssembler()
+        begun = answer.has_begun
         return [*answer.finish(), *([Notice("cut off there; starting over", "warn")] if begun else ())]
 
-    def _cut(self) -> list[Item]:
+    def _finish_replies(self) -> list[Item]:
         """Finish the display of replies that will not be continued."""
-        left, self._answers = self._answers, {}
+        left, self._open_replies = self._open_replies, {}
         return [shown for answer in left.values() for shown in answer.finish()]
 
-    def _forget_queued(self, queued_id: str | None) -> None:
+    def _remove_queued(self, queued_id: str | None) -> None:
         self.queue.pop(queued_id or "", None)
 
 
@@ -258,15 +261,15 @@ _ITEMS_MAX = 40
 _OMITTED_TYPES = (Queued, Head)
 
 
-def initial_items(talk: ChatTranscript, name: str, tree: Tree, messages: int) -> list[Item]:
+def initial_items(transcript: ChatTranscript, name: str, tree: Tree, messages: int) -> list[Item]:
     """Return the items of the last exchange at the head; `messages` is the number of messages in all."""
     branch = tree.branch()
     entries = last_exchange(branch)
-    talk.context = _settings_before(branch, entries)
+    transcript.context = _settings_before(branch, entries)
     for queued in waiting_messages(tree):
         if queued.message is not None:
-            talk.queue[queued.id] = queued
-    shown = [one for entry in entries for one in talk.hear(name, entry)]
+            transcript.queue[queued.id] = queued
+    shown = [one for entry in entries for one in transcript.add_entry(name, entry)]
     above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))
     folded = max(0, len(shown) - _ITEMS_MAX)
     return [*_omitted_notice(name, above, folded), *shown[-_ITEMS_MAX:]]
@@ -278,9 +281,9 @@ def _settings_before(branch: Branch, entries: list[Entry]) -> ContextEntry | Non
     return next((record for record in reversed(records) if record.id not in shown), None)
 
 
-def _omitted_notice(name: str, messages: int, folded: int) -> list[Item]:
+def _omitted_notice(name: str, messages: int, omitted: int) -> list[Item]:
     words = [plural(messages, "message")] if messages else []
-    words += [f"{plural(folded, 'block')} of the last exchange"] if folded else []
+    words += [f"{plural(omitted, 'block')} of the last exchange"] if omitted else []
     return [Notice(f"{' and '.join(words)} above this; `wakelog show {name}` shows all", "dim")] if words else []
 
 

@@ -42,30 +42,32 @@ class Activity(msgspec.Struct, frozen=True):
     """Activity: whether the session is run, here or by another process, and whether Ctrl-C was pressed."""
 
     busy: bool = False
-    elsewhere: bool = False
-    pressed: bool = False
+    runs_elsewhere: bool = False
+    interrupt_pressed: bool = False
 
 
 class ChatView:
     """The terminal of a chat, and the session it shows; None before the first message."""
 
-    def __init__(self, color: str, completer: Completer, doing: Callable[[], Activity]) -> None:
+    def __init__(self, color: str, completer: Completer, activity: Callable[[], Activity]) -> None:
         self.session: Session | None = None
-        self.known = StatusFigures()
-        self.asking = OpenQuestions()
+        self.figures = StatusFigures()
+        self.questions = OpenQuestions()
         self.connecting: tuple[str, ...] = ()
         """The servers (or the model) that a message waits for."""
-        self.unsaid: list[PendingMessage] = []
+        self.unsent: list[PendingMessage] = []
         """The messages that wait for them."""
         self.stopping = False
         """Whether the wait was cancelled and is about to end."""
-        self._doing = doing
-        self._talk = ChatTranscript("")
+        self._activity = activity
+        self._transcript = ChatTranscript("")
         self._watch: ChatWatcher | None = None
-        self._last: Item | None = None
-        self._trouble = ""
-        self._moving = not os.environ.get("ACCESSIBLE")
-        self.screen = Screen(style_of(color), completer, InputHistory(history_path()), self._live, self._status)
+        self._last_item: Item | None = None
+        self._read_error = ""
+        self._animated = not os.environ.get("ACCESSIBLE")
+        self.screen = Screen(
+            style_of(color), completer, InputHistory(history_path()), self._live_lines, self._status_lines
+        )
 
     @property
     def look(self) -> TerminalStyle:
@@ -76,15 +78,15 @@ class ChatView:
 
     def attach(self, session: Session) -> None:
         """Display this session from now on."""
-        self.session, self._talk, self.asking = session, ChatTranscript(session.name), OpenQuestions()
-        self._talk.context = _as_stored(branch_state(session.branch()).context)
-        self.known = status_figures(session.name, session.tree)
+        self.session, self._transcript, self.questions = session, ChatTranscript(session.name), OpenQuestions()
+        self._transcript.context = _as_stored(branch_state(session.branch()).context)
+        self.figures = status_figures(session.name, session.tree)
         self._watch = ChatWatcher(session.store, session.name, session.last_seq)
 
-    def detach(self, known: StatusFigures) -> None:
+    def detach(self, figures: StatusFigures) -> None:
         """Display no session, until one begins."""
-        self.session, self._watch, self._talk, self.asking = None, None, ChatTranscript(""), OpenQuestions()
-        self.known = known
+        self.session, self._watch, self._transcript, self.questions = None, None, ChatTranscript(""), OpenQuestions()
+        self.figures = figures
 
     def open(self, session: Session) -> None:
         """Show the state of a session: its last exchange, live items and open questions."""
@@ -92,69 +94,71 @@ class ChatView:
         branch, tree = session.branch(), session.tree
         inside = sum(isinstance(node.value, Message) for node in branch.nodes)
         self.show(
-            initial_items(self._talk, session.name, tree, session_state(tree).messages if tree.partial else inside)
+            initial_items(
+                self._transcript, session.name, tree, session_state(tree).messages if tree.partial else inside
+            )
         )
-        self.look_for_questions()
+        self.update_questions()
 
     # ── news ─────────────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
+    def report_read_errors(self) -> Iterator[None]:
         """Catch errors of reading: an unreachable store is reported once, and read again later."""
         try:
             yield
         except WakelogError as error:
-            if self._trouble != error.message:
-                self._trouble = error.message
+            if self._read_error != error.message:
+                self._read_error = error.message
                 self.notice(_error_text(error), "bad")
         else:
-            self._trouble = ""
+            self._read_error = ""
 
     @property
-    def is_cut_off(self) -> bool:
+    def is_store_unreachable(self) -> bool:
         """Return whether the last reading of the store failed."""
-        return bool(self._trouble)
+        return bool(self._read_error)
 
     def catch_up(self) -> None:
         """Show everything that is new."""
-        with self.reading():
-            self.show_news()
+        with self.report_read_errors():
+            self.show_new()
 
-    def expect(self, entry_id: str) -> None:
+    def expect_head_move(self, entry_id: str) -> None:
         """Do not report this head move; a command made it as part of its work."""
-        self._talk.expected.add(entry_id)
+        self._transcript.expected_head_moves.add(entry_id)
 
-    def show_news(self) -> None:
+    def show_new(self) -> None:
         """Like `catch_up`, for callers inside a `reading` block."""
         if self._watch is None or self.session is None:
             return
-        news = self._watch.news()
-        self.show([shown for one in news for shown in self._told(one)])
+        news = self._watch.read_new()
+        self.show([shown for one in news for shown in self._items_of(one)])
         if any(isinstance(one, SessionEntry) for one in news):
-            self.known = status_figures(self.session.name, self.session.tree)
-            self._look_for_questions()
+            self.figures = status_figures(self.session.name, self.session.tree)
+            self._update_questions()
         if news:
             self.screen.invalidate()
 
-    def _told(self, one: SessionEntry | StreamedPiece) -> list[Item]:
-        if isinstance(one, SessionEntry):
-            return self._talk.hear(one.session, one.entry)
-        return self._talk.piece(one.journal, one.delta)
+    def _items_of(self, news: SessionEntry | StreamedPiece) -> list[Item]:
+        if isinstance(news, SessionEntry):
+            return self._transcript.add_entry(news.session, news.entry)
+        return self._transcript.add_piece(news.journal, news.delta)
 
-    def ensure(self, reply_id: str) -> None:
+    def ensure_printed(self, reply_id: str) -> None:
         """Print an undelivered reply from before this chat was opened."""
-        if reply_id in self._talk.replies or self.session is None:
+        if reply_id in self._transcript.printed_replies or self.session is None:
             return
-        entry = self.session.tree_of(reply_id).nodes.get(reply_id)
+        entry = self.session.tree_with(reply_id).nodes.get(reply_id)
         if entry is not None and isinstance(entry.value, Message) and isinstance(entry.value.message, Reply):
-            self._talk.replies.add(reply_id)
+            self._transcript.printed_replies.add(reply_id)
             self.show([Block(entry.value.message.text)])
 
     # ── printing ─────────────────────────────────────────────────────────────────────────────────
 
-    def show(self, shown: Sequence[Item]) -> None:
+    def show(self, items: Sequence[Item]) -> None:
         """Print items to the scroll-back."""
-        lines, self._last = draw_items(ItemLayout(self.look, boxes=self._moving), shown, self._last)
+        lines, self._last_item = draw_items(ItemLayout(self.look, boxes=self._animated), items, self._last_item)
         self.screen.print(lines)
 
     def show_lines(self, lines: Sequence[str]) -> None:
@@ -165,70 +169,75 @@ class ChatView:
         """Print a notice."""
         self.show([Notice(text, style)])
 
-    def tell(self, error: WakelogError) -> None:
+    def report_error(self, error: WakelogError) -> None:
         """Print an error and its hint in one line, unless the log has just reported the same text."""
-        before = self._last
+        before = self._last_item
         self.catch_up()
         text = _error_text(error)
-        told = self._last is not before and isinstance(self._last, Notice) and self._last.text == text
+        told = self._last_item is not before and isinstance(self._last_item, Notice) and self._last_item.text == text
         if not told:
             self.notice(text, "bad")
 
-    def overheard(self, line: str) -> None:
+    def print_stderr_line(self, line: str) -> None:
         """Print a line that some part of the program wrote to stderr."""
         self.notice(line.removeprefix("wakelog: "), "warn")
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────
 
-    def look_for_questions(self) -> None:
+    def update_questions(self) -> None:
         """Print the next question if it is new."""
-        with self.reading():
-            self._look_for_questions()
+        with self.report_read_errors():
+            self._update_questions()
 
-    def _look_for_questions(self) -> None:
+    def _update_questions(self) -> None:
         if self.session is None:
             return
-        self.asking.look(self.session)
-        asked = self.asking.fresh()
+        self.questions.update(self.session)
+        asked = self.questions.take_unprinted()
         if asked is not None:
             self.show_lines(question_lines(self.look, asked, now_ms()))
-            self._talk.told.add(asked.key)
+            self._transcript.inputs_shown.add(asked.key)
 
-    def ask_again(self) -> int:
+    def repeat_questions(self) -> int:
         """Ask all open questions again; return their number."""
-        self.asking.again()
-        self.look_for_questions()
-        return len(self.asking.left)
+        self.questions.reset()
+        self.update_questions()
+        return len(self.questions.unanswered)
 
     # ── frame ────────────────────────────────────────────────────────────────────────────────────
 
-    def _live(self) -> list[str]:
-        lines = ["", *live_lines(self.look, self._talk, self._moment, {asked.key for asked in self.asking.left})]
+    def _live_lines(self) -> list[str]:
+        lines = [
+            "",
+            *live_lines(
+                self.look, self._transcript, self._frame_time, {asked.key for asked in self.questions.unanswered}
+            ),
+        ]
         if self.connecting:
-            lines.append(connecting_line(self.look, self._moment, self.connecting, stopping=self.stopping))
-            lines += pending_message_lines(self.look, self.unsaid)
-        asked = self.asking.now
+            lines.append(connecting_line(self.look, self._frame_time, self.connecting, stopping=self.stopping))
+            lines += pending_message_lines(self.look, self.unsent)
+        asked = self.questions.current
         if asked is not None:
-            if self.screen.is_untouched:
-                self.asking.see()
-            lines += answer_lines(self.look, asked, is_open=self.asking.is_open)
+            if self.screen.is_input_empty:
+                self.questions.mark_seen()
+            lines += answer_lines(self.look, asked, is_answerable=self.questions.is_answerable)
         return lines
 
-    def _status(self) -> list[str]:
-        now = self._doing()
+    def _status_lines(self) -> list[str]:
+        now = self._activity()
         doing = activity_text(
             self.look,
-            self._moment,
+            self._frame_time,
             busy=now.busy,
-            elsewhere=now.elsewhere,
-            cancelling=self._talk.cancelling,
-            pressed=now.pressed,
+            runs_elsewhere=now.runs_elsewhere,
+            cancelling=self._transcript.cancelling,
+            interrupt_pressed=now.interrupt_pressed,
         )
-        return [status_line(self.look, self.known, doing, len(self.asking.left))]
+        return [status_line(self.look, self.figures, doing, len(self.questions.unanswered))]
 
     @property
-    def _moment(self) -> FrameTime:
-        return FrameTime(now_ms(), moving=self._moving)
+    def _frame_time(self) -> FrameTime:
+        return FrameTime(now_ms(), animated=self._animated)
 
 
 def _as_stored(record: ContextEntry | None) -> ContextEntry | None:

@@ -164,7 +164,9 @@ def _decide(asked: SharedOptions, address: Address, word: PersonDecision, result
     damage = opened.damage
     meant = find_question(address, opened)
     if word not in meant.question.choices:
-        raise UsageError(f"{visible(meant.tool)} {meant.why}: that is no answer", hint=f"decide {_options(meant)}")
+        raise UsageError(
+            f"{visible(meant.tool)} {meant.reason_text}: that is no answer", hint=f"decide {_options(meant)}"
+        )
     if go_on:
         for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
             check_files(Session(opened.store, name))
@@ -199,7 +201,7 @@ def _question_values(item: OpenQuestion) -> dict[str, object]:
         "input": item.input,
         "since": asked.attention.timestamp,
         "choices": asked.choices,
-        "shown": asked.call.shown if asked.call is not None else "",
+        "shown": asked.open_call.output if asked.open_call is not None else "",
     }
 
 
@@ -209,11 +211,11 @@ def _options(item: OpenQuestion) -> str:
 
 def _table(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
     columns = (
-        Column("QUESTION", gives=True, cap=40),
+        Column("QUESTION", shrinks=True, max_width=40),
         Column("SINCE", right=True),
-        Column("TOOL", gives=True, cap=20),
+        Column("TOOL", shrinks=True, max_width=20),
         Column("WHY"),
-        Column("INPUT", gives=True),
+        Column("INPUT", shrinks=True),
     )
     now = now_ms()
     yield from table(seen, columns, [_cells(item, now) for item in found], headed=bool(seen.width and found))
@@ -225,7 +227,7 @@ def _cells(item: OpenQuestion, now: int) -> list[Cell]:
         (f"{item.session.name}:{raised.seq}", "name"),
         (age_text(raised.timestamp, now), "dim"),
         (visible(item.tool), "tool"),
-        (visible(item.why), "warn"),
+        (visible(item.reason_text), "warn"),
         (key_argument(item.input), ""),
     ]
 

@@ -59,36 +59,36 @@ _CLEAR_LINE = "\r\x1b[K"
     "-c", "--continue", "latest", is_flag=True, help="Go on with the latest session here, of agent and sender."
 )
 @click.option("--pick", is_flag=True, help="Choose a session from a list.")
-def chat(asked: SharedOptions, session: str | None, *, latest: bool, pick: bool, **said: object) -> None:
+def chat(shared_options: SharedOptions, session: str | None, *, latest: bool, pick: bool, **values: object) -> None:
     """Talk with an agent on this terminal. What is said is in its log at once; leaving loses nothing."""
     _check_terminal()
     if (session is not None) + latest + pick > 1:
         raise UsageError("these are several sessions", hint="name one, or ask for -c, or --pick")
-    options = RunSettings(said)
-    place = StoreLocation(asked.store_url)
+    options = RunSettings(values)
+    place = StoreLocation(shared_options.store_url)
     ahead = ""
     if pick:
-        _print_heading(asked, place)
-        session, ahead = load("wakelog.cli.chat.picker").pick(style_of(asked.color), place)
+        _print_heading(shared_options, place)
+        session, ahead = load("wakelog.cli.chat.picker").pick(style_of(shared_options.color), place)
         if session is None:
             return
-    opened = _session_to_continue(asked, place, options, session, latest=latest)
+    opened = _session_to_continue(shared_options, place, options, session, latest=latest)
     cwd = options.folder if opened is None else working_folder()
     if not pick:
-        _print_heading(asked, place)
-    _run_chat(load("wakelog.cli.chat.app").ChatApp(asked, place, options, cwd), opened, ahead)
+        _print_heading(shared_options, place)
+    _run_chat(load("wakelog.cli.chat.app").ChatApp(shared_options, place, options, cwd), opened, ahead)
 
 
 chat.params[2:2] = [param for param in run_command.params if param.name in _SHARED_OPTIONS]
 
 
-def _print_heading(asked: SharedOptions, place: StoreLocation) -> None:
+def _print_heading(shared_options: SharedOptions, place: StoreLocation) -> None:
     """Print a heading above the live area: some terminals keep what was drawn in their top row when it is erased.
 
     A partial line that was typed before is erased here; it appears again in the input.
     """
-    seen = style_of(asked.color)
-    put(_CLEAR_LINE + seen.paint("dim", clip(seen, visible(f"{APP}, {place.shown}"), seen.columns)))
+    seen = style_of(shared_options.color)
+    put(_CLEAR_LINE + seen.paint("dim", clip(seen, visible(f"{APP}, {place.display_url}"), seen.columns)))
 
 
 def _check_terminal() -> None:
@@ -102,13 +102,13 @@ def _check_terminal() -> None:
 
 
 def _session_to_continue(
-    asked: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
+    shared_options: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
 ) -> Session | None:
     """Return the session to continue, or None for a new one. Checks that its model can be used; writes nothing."""
     found = _latest_chat(place, options) if latest else None
     if session is not None:
         _reject_new_session_options(options)
-        address = find_session(asked, session)
+        address = find_session(shared_options, session)
         if address.entry is not None:
             raise UsageError("a chat goes on from the head", hint=f"`wakelog head {session}` moves it there first")
         place.store = address.store
@@ -119,7 +119,7 @@ def _session_to_continue(
         check_files(found)
     else:
         check_store_files(place.store)
-    checked_model(options.terms, found, cwd=options.folder if found is None else "", agent=options.agent)
+    checked_model(options.overrides, found, cwd=options.folder if found is None else "", agent=options.agent)
     return found
 
 
@@ -132,7 +132,7 @@ def _reject_new_session_options(options: RunSettings) -> None:
 def _latest_chat(place: StoreLocation, options: RunSettings) -> Session:
     """Return the last changed chat of this agent and sender in this folder. `identity` defines what a chat is."""
     cwd, sender = options.folder, options.sender or "user"
-    config = load_config(cwd, os.environ).sound()
+    config = load_config(cwd, os.environ).require_valid()
     agent = plan_agent(config, options.agent or config.agent).name
     for row in place.recent(agent=agent, sender=sender, cwd=cwd):
         header = read_identity(place.store, row.name)
@@ -145,11 +145,11 @@ def _latest_chat(place: StoreLocation, options: RunSettings) -> Session:
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _run_chat(room: "ChatApp", session: Session | None, ahead: str) -> None:
+def _run_chat(app: "ChatApp", session: Session | None, typeahead: str) -> None:
     if session is not None:
         note_damage(session.name, session.damage, brief=True)
-    code: int = load("asyncio").run(room.sit(session, ahead))
-    if room.session is not None:
-        note(room.farewell)
+    code: int = load("asyncio").run(app.run(session, typeahead))
+    if app.session is not None:
+        note(app.exit_hint)
     if code:
         raise click.exceptions.Exit(code)

@@ -90,7 +90,7 @@ def _valid_text(value: Any) -> Any:
 
 
 def _table(asked: SharedOptions, found: list[ShownValue]) -> Iterable[str]:
-    columns = (Column("KEY"), Column("VALUE", gives=True), Column("FROM"))
+    columns = (Column("KEY"), Column("VALUE", shrinks=True), Column("FROM"))
     return table(style_of(asked.color), columns, [_cells(row) for row in found], headed=True)
 
 

@@ -85,7 +85,7 @@ def usage(asked: SharedOptions, session: str) -> None:
     log = read_log(address.store, address.name)
     if asked.json:
         parts = [
-            {"leaf": branch.leaf, **_usage_values(branch.spent), "alone": _usage_values(branch.alone)}
+            {"leaf": branch.leaf, **_usage_values(branch.total), "alone": _usage_values(branch.exclusive)}
             for branch in usage_by_branch(log.tree)
         ]
         put_json({**_usage_values(add_up(log.entries)), "branches": parts})

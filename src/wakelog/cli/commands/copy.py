@@ -63,10 +63,10 @@ def copy(asked: SharedOptions, sessions: tuple[str, ...], target_url: str, *, ev
     telling = _ResultPrinter(asked, dry_run=dry_run)
     try:
         with contextlib.nullcontext() if asked.json else progress_bar("Copying sessions") as progress:
-            telling.waits = progress is not None
+            telling.holds_back = progress is not None
             for source in sources:
                 for done in copy_sessions(source.store, target, source.names, dry_run=dry_run, progress=progress):
-                    telling.tell(done)
+                    telling.add(done)
     finally:
         telling.end()
     if telling.code:
@@ -125,24 +125,24 @@ class _ResultPrinter:
     """Print the result of each session: at once, or in `end` if `waits` is set."""
 
     def __init__(self, asked: SharedOptions, *, dry_run: bool) -> None:
-        self.waits = False
+        self.holds_back = False
         self._json = asked.json
         self._look = style_of(asked.color)
         self._verb = "would be copied" if dry_run else "copied"
         self._done: list[Copied] = []
-        self._waiting: list[Copied] = []
+        self._held_back: list[Copied] = []
 
-    def tell(self, done: Copied) -> None:
+    def add(self, done: Copied) -> None:
         """Record a result, and print it unless `waits` is set."""
         self._done.append(done)
-        if self.waits:
-            self._waiting.append(done)
+        if self.holds_back:
+            self._held_back.append(done)
         else:
             self._show(done)
 
     def end(self) -> None:
         """Print the results held back, and the summary."""
-        for done in self._waiting:
+        for done in self._held_back:
             self._show(done)
         if not self._json:
             put(self._summary())

@@ -126,7 +126,7 @@ def _garbage_bytes(found: Collected) -> int:
 
 def _draw_garbage(seen: TerminalStyle, found: Collected, *, dry_run: bool) -> None:
     shown = found.blobs[:_BLOBS_SHOWN] if seen.width else found.blobs
-    columns = (Column("SIZE", right=True), Column("AGE", right=True), Column("BLOB", gives=True))
+    columns = (Column("SIZE", right=True), Column("AGE", right=True), Column("BLOB", shrinks=True))
     put_text(table(seen, columns, [_blob_cells(blob) for blob in shown], headed=False) if shown else ())
     if len(found.blobs) > len(shown):
         put(seen.paint("dim", f"and {plural(len(found.blobs) - len(shown), 'more blob')}"))

@@ -126,11 +126,11 @@ def _with_state(store: Store, row: SessionRow) -> SessionRow:
 
 def _draw(seen: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     columns = (
-        Column("NAME", gives=True, cap=40),
+        Column("NAME", shrinks=True, max_width=40),
         Column("STATE"),
         Column("ENTRIES", right=True),
         Column("UPDATED", right=True),
-        Column("TITLE", gives=True),
+        Column("TITLE", shrinks=True),
     )
     now = now_ms()
     drawn = [_cells(row, now) for row in rows]
@@ -156,7 +156,7 @@ def _note_missing_rows(
     if not rows and after is not None:
         note("nothing behind that")
     elif not rows:
-        note(f"{_why_empty(place, filters)} (in {place.shown})")
+        note(f"{_why_empty(place, filters)} (in {place.display_url})")
     _note_damaged(row.name for row in rows if row.damage)
     note_unread(place.catalog)
 

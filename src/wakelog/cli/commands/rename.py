@@ -103,7 +103,7 @@ def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None
         put(ended.entry.id)
     if ended.cancelled is not None:
         note("the turn that was under way was cancelled")
-    for words in ended.dropped.words:
+    for words in ended.dropped.descriptions:
         note(f"dropped: {words}")
     note_damage_before_append(address.ref, damage)
 
@@ -118,7 +118,10 @@ def _end_values(ended: SessionEnding) -> dict[str, Any]:
 
 def _dropped_values(dropped: DroppedWork) -> dict[str, Any]:
     return {
-        "calls": [{"reply": call.reply_id, "call": call.call.id, "tool": call.call.name} for call in dropped.calls],
-        "replies": [{"reply": debt.reply_id, "channel": debt.channel} for debt in dropped.owed],
+        "calls": [
+            {"reply": call.reply_id, "call": call.tool_call.id, "tool": call.tool_call.name}
+            for call in dropped.open_tool_calls
+        ],
+        "replies": [{"reply": debt.reply_id, "channel": debt.channel} for debt in dropped.undelivered],
         "queued": [queued.id for queued in dropped.queue],
     }

@@ -67,27 +67,27 @@ def _put_verdict(asked: SharedOptions, again: ReplayReport) -> None:
         put("    no model was called, no tool was run, no configuration was read")
         return
     put(f"{seen.paint('bad', 'differs')}  {visible(_why(again))}")
-    if again.parted is not None:
-        put(f"    in the log:  {visible(_line_text(again.parted.recorded))}")
-        put(f"    today:       {visible(_line_text(again.parted.written))}")
+    if again.divergence is not None:
+        put(f"    in the log:  {visible(_line_text(again.divergence.recorded))}")
+        put(f"    today:       {visible(_line_text(again.divergence.written))}")
 
 
 def _verdict(again: ReplayReport) -> dict[str, object]:
-    parted = again.parted
+    parted = again.divergence
     return {
         "ok": again.ok,
         "lines": again.lines,
         "written": again.written,
         "workers": again.workers,
         "reason": None if again.ok else _why(again),
-        "line": parted.at + 1 if parted is not None else None,
+        "line": parted.position + 1 if parted is not None else None,
         "recorded": _line_text(parted.recorded) if parted is not None else None,
         "today": _line_text(parted.written) if parted is not None else None,
     }
 
 
 def _why(again: ReplayReport) -> str:
-    return again.parted.message if again.parted is not None else again.reason
+    return again.divergence.message if again.divergence is not None else again.reason
 
 
 def _line_text(line: bytes) -> str:

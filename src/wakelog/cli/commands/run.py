@@ -81,7 +81,7 @@ def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **sai
     if not prompt:
         _check_waiting(asked, session, options)
     with EventLoopRunner() as one_loop:
-        opened, after, ref = _opened(asked, session, options, one_loop.tools_of)
+        opened, after, ref = _opened(asked, session, options, one_loop.list_tools)
         damage = opened.damage
         entry = _append_prompt(opened, prompt, options) if prompt else None
         ending = _run_or_queue(asked, opened, options, entry, after, one_loop)
@@ -90,13 +90,15 @@ def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **sai
 
 
 def _opened(
-    asked: SharedOptions, session: str | None, options: RunSettings, served: ListTools
+    asked: SharedOptions, session: str | None, options: RunSettings, list_tools: ListTools
 ) -> tuple[Session, int, str]:
     """Return the session, the seq after which entries are new, and the reference typed for it."""
     if session is None:
         store, cwd = StoreLocation(asked.store_url).store, options.folder
         sender = options.sender or "user"
-        begun = begin_session(store, options.terms, agent=options.agent, sender=sender, cwd=cwd, served=served)
+        begun = begin_session(
+            store, options.overrides, agent=options.agent, sender=sender, cwd=cwd, list_tools=list_tools
+        )
         return begun, -1, begun.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
@@ -108,7 +110,7 @@ def _opened(
     if session_state(opened.tree).terminated:
         raise UsageError(f"{opened.name} is over for good", hint=f"`wakelog fork {opened.name} --new-session` goes on")
     after = opened.last_seq
-    apply_settings(opened, options.terms, served)
+    apply_settings(opened, options.overrides, list_tools)
     return opened, after, address.ref
 
 
@@ -129,14 +131,14 @@ def _run_or_queue(
 ) -> RunOutcome:
     """Run the session. If another process runs it, the message stays queued; `Conflict` if there is no message."""
     if entry is None or session.store.held(session.name) is None:
-        manner = RunOptions(quiet=options.quiet, in_place=can_ask_user(asked), yes=options.terms.yes)
+        manner = RunOptions(quiet=options.quiet, in_place=can_ask_user(asked), yes=options.overrides.yes)
         try:
             return run_session(asked, session, manner, one_loop, after=after)
         except Conflict:
             if entry is None or session.store.held(session.name) is None:
                 raise
     elif asked.json:
-        hear = renderer_for(asked, session, quiet=True).hear
+        hear = renderer_for(asked, session, quiet=True).on_entry
         SessionWatcher(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
     note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
     return RunOutcome("queued")

@@ -53,7 +53,7 @@ def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, fu
     if asked.json:
         whole = not active and address.entry is None
         put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
-        put_bytes(b"".join(map(json_line, journals.values(address.name))))
+        put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
     else:
         text = load("wakelog.cli.ui.session_text")
         lines = text.transcript_lines(asked, address, log, branch, journals, full=full)

@@ -72,7 +72,7 @@ def _put_journals(asked: SharedOptions, address: Address) -> None:
     """Print the text of journals, running or interrupted, after the last entry."""
     journals = read_journals(address.store, address.name)
     if asked.json:
-        put_bytes(b"".join(map(json_line, journals.values(address.name))))
+        put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
     elif journals.partials:
         dress = layout_for(style_of(asked.color), now_ms(), {}, ref=address.ref)
         put_text([*draw_rows(dress, journal_rows(journals.partials, running=journals.running)), ""])

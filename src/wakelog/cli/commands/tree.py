@@ -70,7 +70,7 @@ def _show_runs(asked: SharedOptions, address: Address) -> None:
 def _all_entries(log: Log) -> list[Entry]:
     """Return the inherited nodes in branch order, then the session's own entries in log order."""
     inherited = [node for node in log.tree.nodes.values() if log.tree.is_inherited(node.id)]
-    return [*inherited, *log.tree.own()]
+    return [*inherited, *log.tree.own_entries()]
 
 
 def _entry_values(log: Log, entry: Entry) -> dict[str, object]:
@@ -177,6 +177,6 @@ def draw_runs(look: TerminalStyle, run: RunNode, left: str = "", below: str = ""
     yield look.paint("dim", left) + "  ".join(filter(None, words))
     for at, sent in enumerate(run.runs):
         last = at == len(run.runs) - 1
-        branch = look.sign("└─ ", "`- ") if last else look.sign("├─ ", "|- ")
-        pipe = "   " if last else look.sign("│  ", "|  ")
+        branch = look.symbol("└─ ", "`- ") if last else look.symbol("├─ ", "|- ")
+        pipe = "   " if last else look.symbol("│  ", "|  ")
         yield from draw_runs(look, sent, below + branch, below + pipe)

@@ -124,7 +124,7 @@ def _wake_sessions(
     told: Callable[[WakeResult], None],
 ) -> bool:
     async def until_they_rest() -> bool:
-        return await BatchWake(asked, place, jobs=jobs, quiet=quiet, told=told).wake(rows)
+        return await BatchWake(asked, place, jobs=jobs, quiet=quiet, on_result=told).wake(rows)
 
     try:
         return asyncio.run(until_they_rest())

@@ -236,7 +236,7 @@ def _result(log: Log, started: ToolStarted) -> str:
     for entry in log.entries:
         match entry.value:
             case Message(message=ToolResult(reply_id=started.reply_id, tool_call_id=started.tool_call_id) as result):
-                return f"result: {result.settled}"
+                return f"result: {result.effective_status}"
     return "no result"
 
 
@@ -262,6 +262,6 @@ def _entry_summary(entry: Entry) -> str:
         return f"{value.event}: {visible(value.holder)}"
     if isinstance(value, Message):
         said = value.message
-        word = f" {said.settled}" if isinstance(said, ToolResult) else ""
+        word = f" {said.effective_status}" if isinstance(said, ToolResult) else ""
         return f"{said.__struct_config__.tag}{word}: {fit_start(first_line(said.text), 60)}"
     return entry.type

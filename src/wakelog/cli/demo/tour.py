@@ -44,7 +44,7 @@ class DemoShell:
 
     def chapter(self, title: str, text: str) -> None:
         """Print a heading and a text."""
-        line = self._look.sign("──", "--")
+        line = self._look.symbol("──", "--")
         put(f"\n{self._look.paint('mark', f'{line} {title}')}")
         self.say(text)
 

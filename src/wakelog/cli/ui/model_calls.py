@@ -151,7 +151,7 @@ def _message_lines(message: ContextMessage) -> Iterator[str]:
 
 
 def _title(seen: TerminalStyle, log: Log, call: ModelCall, context: Context) -> str:
-    dot = seen.sign("·", "-")
+    dot = seen.symbol("·", "-")
     model = ":".join(filter(None, (visible(call.provider or ""), visible(call.model or ""))))
     sizes = f"{plural(len(context.messages), 'message')} {dot} about {plural(context.tokens, 'token')}"
     what = f" for a {call.purpose}" if call.purpose != "reply" else ""
@@ -205,7 +205,7 @@ def _difference_lines(
     found: ContextDifference,
     messages: dict[str, ContextMessage],
 ) -> Iterator[str]:
-    arrow, names = seen.sign("→", "->"), EntryNames(log.tree)
+    arrow, names = seen.symbol("→", "->"), EntryNames(log.tree)
     yield f"{seen.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
     common = f"{plural(found.common, 'message')}, about {plural(found.common_tokens, 'token')}"
     yield f"same at the beginning: {common} (of {found.before}, now {found.after})"
@@ -264,7 +264,7 @@ def compact_with_model(session: Session, keep: str | None, instructions: str) ->
     """
     done = asyncio.run(compact_now(runtime_for(session.store), session.name, keep=keep, instructions=instructions))
     if done.entry is None:
-        raise WakelogError(f"{session.name} was not folded: {done.why_not}")
+        raise WakelogError(f"{session.name} was not folded: {done.reason}")
     value = done.entry.value
     if not isinstance(value, Compaction):
         note(f"{session.name} is being run: it is folded when its work allows")

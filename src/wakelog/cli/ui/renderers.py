@@ -71,7 +71,7 @@ class JsonRenderer:
         elif isinstance(event, Reset):
             put_json({"event": "reset", "session": self._id, "reply": event.reply_id})
 
-    def hear(self, session: str, entry: Entry) -> None:
+    def on_entry(self, session: str, entry: Entry) -> None:
         """Write the stored line inside an event. Entries of sub-agents are left out; they are in their own sessions."""
         if session == self._name:
             front = json_line({"event": "entry", "session": self._id}).rstrip(b"}\n")
@@ -90,10 +90,10 @@ class TextRenderer:
         self._lines = _ToolLines(session, seen)
         self._quiet = quiet
 
-    def hear(self, session: str, entry: Entry) -> None:
+    def on_entry(self, session: str, entry: Entry) -> None:
         """Write a line for each tool, and for retries and compactions."""
         if not self._quiet:
-            self._lines.hear(session, entry)
+            self._lines.on_entry(session, entry)
 
     async def close(self) -> None:
         """Finish the open lines of both streams."""
@@ -126,10 +126,10 @@ class PrefixedRenderer:
                 put_text(f"{self._front}{line}" for line in visible_lines(text) if text)
                 self._replies.pop(event.reply_id, None)
 
-    def hear(self, session: str, entry: Entry) -> None:
+    def on_entry(self, session: str, entry: Entry) -> None:
         """See `Plain`; a tool gets its line when it has its result."""
         if not self._quiet:
-            self._lines.hear(session, entry)
+            self._lines.on_entry(session, entry)
 
     async def close(self) -> None:
         """Do nothing: lines are always complete."""
@@ -151,19 +151,19 @@ class _ToolLines:
         branch = session.branch()
         for node in branch.nodes:
             # Another process may have made the earlier attempts.
-            self._tries.hear(session.name, node)
-        for call in pending(branch).open_calls:
-            self._know(session.name, call.reply_id, [call.call])
+            self._tries.on_entry(session.name, node)
+        for call in pending(branch).open_tool_calls:
+            self._remember_inputs(session.name, call.reply_id, [call.tool_call])
 
-    def hear(self, session: str, entry: Entry) -> None:
+    def on_entry(self, session: str, entry: Entry) -> None:
         """Handle an entry of the session or of one of its sub-agents."""
         indent = "" if session == self._session else "  "
-        tried = self._tries.hear(session, entry)
+        tried = self._tries.on_entry(session, entry)
         if tried:
-            self._say(f"{indent}{visible(tried)}")
+            self._write_line(f"{indent}{visible(tried)}")
         match entry.value:
             case Message(message=Reply() as reply):
-                self._know(session, entry.id, reply.calls)
+                self._remember_inputs(session, entry.id, reply.tool_calls)
             case ToolStarted(reply_id=reply_id, tool_call_id=call_id, name=name):
                 self._begin(session, reply_id, call_id, name, indent)
             case Spawned(reply_id=reply_id, tool_call_id=call_id):
@@ -171,7 +171,7 @@ class _ToolLines:
             case Message(message=ToolResult() as result):
                 self._end(session, result, indent)
             case Compaction(tokens_before=before, tokens_after=after) if before is not None and after is not None:
-                self._say(f"{indent}folded from about {before:,} to {after:,} tokens")
+                self._write_line(f"{indent}folded from about {before:,} to {after:,} tokens")
 
     def finish(self) -> None:
         """End a line that waits for its result."""
@@ -179,7 +179,7 @@ class _ToolLines:
             write_stderr("\n")
         self._open = None
 
-    def _know(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
+    def _remember_inputs(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
         """Store the inputs of tool calls, because results contain only their ids."""
         for call in calls:
             self._asked[session, reply_id, call.id] = key_argument(call.input)
@@ -197,11 +197,11 @@ class _ToolLines:
             self.finish()
             self._write(self._title(key, result.tool_name, indent))
         took = f" {duration_text(result.duration_ms)}" if result.duration_ms is not None else ""
-        style = "dim" if result.settled == "ok" else "warn"
-        write_stderr("  " + self._look.paint(style, result.settled) + self._look.paint("dim", took) + "\n")
+        style = "dim" if result.effective_status == "ok" else "warn"
+        write_stderr("  " + self._look.paint(style, result.effective_status) + self._look.paint("dim", took) + "\n")
         self._open = None
 
-    def _say(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         """Write a separate line."""
         self.finish()
         self._write(self._mark(text))
@@ -213,7 +213,7 @@ class _ToolLines:
         return self._mark(clip(self._look, title, room), indent)
 
     def _mark(self, text: str, indent: str = "") -> str:
-        return f"{self._front}{indent}{self._look.sign('·', '-')} {text}"
+        return f"{self._front}{indent}{self._look.symbol('·', '-')} {text}"
 
     def _write(self, text: str) -> None:
         write_stderr(self._look.paint("dim", text))
@@ -225,7 +225,7 @@ class RetryNotices:
     def __init__(self) -> None:
         self._failed: dict[str, int] = {}
 
-    def hear(self, session: str, entry: Entry) -> str:
+    def on_entry(self, session: str, entry: Entry) -> str:
         """Return the notice for an entry; empty if there is none. Stored text in it is not made visible yet."""
         match entry.value:
             case Failed(reason="call", error=FaultReport(retryable=True) as error):

@@ -68,9 +68,9 @@ def run_session(
     rows: tuple[str, ...] = ()
     while True:
         report = _wake_once(run, one_loop)
-        rows += report.rows
+        rows += report.rules
         ending = outcome_of(session, report, rows, interrupted=run.interrupted)
-        if not _decide_questions(asked, session, manner, list(ending.left)):
+        if not _decide_questions(asked, session, manner, list(ending.open_questions)):
             return ending
 
 
@@ -116,7 +116,7 @@ def report_and_exit(asked: SharedOptions, session: Session, ending: RunOutcome, 
     """Print how the run ended, and exit with its code."""
     report_end(asked, session, ending)
     if not (quiet or asked.json):
-        idle = ": nothing to do" if ending.untouched and ending.state == "rest" else ""
+        idle = ": nothing to do" if ending.had_nothing_to_do and ending.state == "rest" else ""
         write_stderr(f"{style_of(asked.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
     if ending.code:
         raise click.exceptions.Exit(ending.code)
@@ -139,7 +139,7 @@ def put_end_event(session: str, name: str, state: str, rows: tuple[str, ...] = (
 def _end_note(session: Session, ending: RunOutcome) -> str:
     match ending.state:
         case "waiting":
-            return _how_to_decide(session, ending.left)
+            return _how_to_decide(session, ending.open_questions)
         case "failed":
             how = f"(`wakelog wake {session.name} --retry` tries again)"
             return f"{session.name}: the turn failed{_failure_reason(session)} {how}"
@@ -147,7 +147,7 @@ def _end_note(session: Session, ending: RunOutcome) -> str:
             count = plural(len(undelivered_replies(session)), "reply", "replies")
             how = f"(`wakelog wake {session.name}` tries again)"
             return f"{session.name}: {count} not delivered{_send_failure_reason(session)} {how}"
-        case "cancelled" if not ending.untouched:
+        case "cancelled" if not ending.had_nothing_to_do:
             return f"{session.name}: the turn was cancelled"
         case "terminated":
             return f"{session.name} is over for good"
@@ -164,7 +164,7 @@ def _how_to_decide(session: Session, left: tuple[OpenQuestion, ...]) -> str:
     options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.question.choices[:2])
     more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
     how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` goes on"
-    return f"{name} waits for you: {what} {first.why}{more}; {how}"
+    return f"{name} waits for you: {what} {first.reason_text}{more}; {how}"
 
 
 def _send_failure_reason(session: Session) -> str:
@@ -204,15 +204,15 @@ def draw_question(look: TerminalStyle, asked: OpenQuestion, now: int) -> Iterato
     since = age_text(entry.timestamp, now)
     place = f"{asked.session.name}:{entry.seq}"
     tool = f"{look.paint('tool', visible(asked.tool) or 'something')} " if entry.reason != DAMAGE_REASON else ""
-    yield f"{look.paint('name', place)}  {tool}{asked.why}  {look.paint('dim', since)}".rstrip()
+    yield f"{look.paint('name', place)}  {tool}{asked.reason_text}  {look.paint('dim', since)}".rstrip()
     for line in (*_input_lines(asked.input), *_damage_lines(asked)):
         for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
             yield f"    {piece}"
-    call = asked.question.call
-    if call is not None and call.shown:
+    call = asked.question.open_call
+    if call is not None and call.output:
         yield look.paint("dim", "    it had put out:")
-        for line in visible_lines(call.shown.rstrip("\n")):
-            yield f"    {look.sign('│', '|')} {line}"
+        for line in visible_lines(call.output.rstrip("\n")):
+            yield f"    {look.symbol('│', '|')} {line}"
 
 
 def _damage_lines(asked: OpenQuestion) -> Iterator[str]:
@@ -279,7 +279,7 @@ class RunSettings:
             return value if isinstance(value, str) else None
 
         compact_at = said["compact_at"]
-        self.terms = Overrides(
+        self.overrides = Overrides(
             model=text("model"),
             system=_instructions_text(text("system")),
             tools=text("tools"),
@@ -324,8 +324,8 @@ def wake_and_exit(asked: SharedOptions, session: Session, *, quiet: bool = False
     with EventLoopRunner() as one_loop:
         ending = run_session(asked, session, RunOptions(quiet=quiet, in_place=can_ask_user(asked)), one_loop)
     name = ref or session.name
-    if ending.untouched:
+    if ending.had_nothing_to_do:
         note_damage(name, damage, brief=True)
-    elif not ending.left:
+    elif not ending.open_questions:
         note_damage_before_append(name, damage)
     report_and_exit(asked, session, ending, quiet=quiet)

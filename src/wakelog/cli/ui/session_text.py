@@ -71,7 +71,7 @@ def _session_heading(seen: TerminalStyle, address: Address, log: Log, branch: Br
         "archived" if card.archived else "",
         age_text(updated, now),
     )
-    dot = seen.sign(" · ", " - ")
+    dot = seen.symbol(" · ", " - ")
     yield seen.paint(
         "dim",
         clip(seen, dot.join(filter(None, annotations)), seen.columns)
@@ -165,7 +165,7 @@ class _Follower:
         told = {hurt.offset for hurt in damage}
         self._skip_journals_that_are_over()
         while True:
-            news = store.follow(name, after=next_seq - 1, pieces=self._pieces.had, timeout_s=_WAIT_S)
+            news = store.follow(name, after=next_seq - 1, pieces=self._pieces.positions, timeout_s=_WAIT_S)
             fresh = EntryReader(next_seq=next_seq)
             entries = fresh.feed_all(news.lines)
             self._put_entries(entries)
@@ -186,25 +186,25 @@ class _Follower:
         tree = read_active(store, name).tree
         under_way = {partial.id for partial in read_journals(store, name, tree).partials}
         over = [journal for journal in journals if journal not in under_way]
-        self._pieces.had |= {journal: sum(1 for _ in journals[journal]) for journal in over}
-        self._know_tools(entry for entry in tree.own() if entry.id in journals)
+        self._pieces.positions |= {journal: sum(1 for _ in journals[journal]) for journal in over}
+        self._remember_tools(entry for entry in tree.own_entries() if entry.id in journals)
 
-    def _know_tools(self, entries: Iterable[Entry]) -> None:
+    def _remember_tools(self, entries: Iterable[Entry]) -> None:
         self._tools |= {entry.id: entry.value for entry in entries if isinstance(entry.value, ToolStarted)}
 
     # ── entries ──────────────────────────────────────────────────────────────────────────────────
 
     def _put_entries(self, entries: Sequence[Entry]) -> None:
-        self._know_tools(entries)
+        self._remember_tools(entries)
         if entries:
             self._close()
-        told = [(entry, self._was_told(entry)) for entry in entries]
+        told = [(entry, self._was_printed(entry)) for entry in entries]
         if self._asked.json:
             put_lines(entry.raw for entry in entries)
         else:
             put_text(line for entry, was_told in told for line in self._lines_of(entry, was_told))
 
-    def _was_told(self, entry: Entry) -> bool:
+    def _was_printed(self, entry: Entry) -> bool:
         """Return whether a reply's whole text was printed while it streamed; forget what was printed of it."""
         match entry.value:
             case Message(message=Reply() as reply):

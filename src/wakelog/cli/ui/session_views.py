@@ -46,7 +46,7 @@ _MESSAGE_LINES = 3
 def context_lines(seen: TerminalStyle, log: Log, built: Context, others: Mapping[str, int]) -> Iterator[str]:
     """Yield the context: a heading, token counts of instructions and tools, the first lines of each message."""
     model = visible(built.model or "no model named")
-    dot = seen.sign("·", "-")
+    dot = seen.symbol("·", "-")
     tokens = plural(built.tokens + sum(others.values()), "token")
     summary = f"{plural(len(built.messages), 'message')} {dot} about {tokens} {dot} {built.strategy}"
     room = seen.width - text_width(log.name) - 2 if seen.width else 0
@@ -75,7 +75,7 @@ def _first_lines(seen: TerminalStyle, text: str) -> Iterator[str]:
     shown = lines if len(lines) <= _MESSAGE_LINES + 1 else lines[:_MESSAGE_LINES]
     yield from (clip(seen, line, seen.columns - 6) if seen.width else line for line in shown)
     if len(shown) < len(lines):
-        yield seen.paint("dim", f"{seen.sign('…', '...')} {len(lines) - len(shown):,} more lines")
+        yield seen.paint("dim", f"{seen.symbol('…', '...')} {len(lines) - len(shown):,} more lines")
 
 
 def _context_heading(seen: TerminalStyle, names: EntryNames, entry_id: str, message: ContextMessage) -> str:
@@ -92,7 +92,7 @@ def usage_lines(log: Log) -> Iterator[str]:
     yield _usage_line(log.name, add_up(log.entries))
     branches, names = usage_by_branch(log.tree), EntryNames(log.tree)
     for branch in branches if len(branches) > 1 else ():
-        yield _usage_line(f"  branch {visible(names.of(branch.leaf))}", branch.spent)
+        yield _usage_line(f"  branch {visible(names.of(branch.leaf))}", branch.total)
 
 
 def _usage_line(what: str, spent: UsageTotal) -> str:
@@ -159,7 +159,7 @@ class _Drawing:
         if not children:
             return []
         *sides, on = children
-        branch, pipe = self._look.sign("├─", "|-"), self._look.sign("│ ", "| ")
+        branch, pipe = self._look.symbol("├─", "|-"), self._look.symbol("│ ", "| ")
         drawn = [_Step(side, f"{step.below}{branch}", f"{step.below}{pipe}") for side in sides]
         return [*drawn, _Step(on, step.below, step.below)]
 
@@ -184,7 +184,7 @@ class _Drawing:
     def _stem(self, step: _Step, entry: Entry) -> str:
         """Return the address of a node and its place in the graph."""
         look, active = self._look, entry.id in self._active
-        dot = look.sign("●", "*") if active else look.sign("○", "o")
+        dot = look.symbol("●", "*") if active else look.symbol("○", "o")
         address = pad(visible(self._names.short(entry)), self._gutter, right=True)
         graph = look.paint("dim", _graph(look, step.left)) + look.paint("mark" if active else "dim", dot)
         return f"{look.paint('dim', address)} {graph}"
@@ -195,13 +195,13 @@ class _Drawing:
         if entry.id in self._labels:
             words.append(("label", f"[{clip(self._look, visible(self._labels[entry.id]), 30)}]"))
         if entry.id == self._tree.head:
-            words.append(("mark", self._look.sign("◀ head", "<- head")))
+            words.append(("mark", self._look.symbol("◀ head", "<- head")))
         painted = "".join(f" {self._look.paint(style, word)}" for style, word in words)
         return painted, sum(text_width(word) + 1 for _, word in words)
 
     def _annotation_lines(self, step: _Step) -> Iterator[str]:
         for annotation in self._tree.annotations(step.node) if self._annotations else ():
-            graph = _graph(self._look, step.below) + self._look.sign("┊", ":")
+            graph = _graph(self._look, step.below) + self._look.symbol("┊", ":")
             address = pad(visible(self._names.short(annotation)), self._gutter, right=True)
             text = f"{address} {graph} {annotation_line(annotation.value)}"
             yield self._look.paint("dim", clip(self._look, text, self._look.columns))
@@ -209,7 +209,7 @@ class _Drawing:
 
 def _graph(look: TerminalStyle, left: str) -> str:
     """Return the graph left of a node; for a very deep one only the end of it."""
-    return left if len(left) <= _GRAPH_MAX else look.sign("… ", ".. ") + left[2 - _GRAPH_MAX :]
+    return left if len(left) <= _GRAPH_MAX else look.symbol("… ", ".. ") + left[2 - _GRAPH_MAX :]
 
 
 def _node_summary(tree: Tree, entry: Entry) -> tuple[str, str, str]:
@@ -248,9 +248,9 @@ def node_text(entry: Entry) -> str:
     if isinstance(value, Message):
         said = value.message
         if isinstance(said, ToolResult):
-            return f"{visible(said.tool_name)} {said.settled}: {first_line(said.text)}"
-        if isinstance(said, Reply) and said.calls:
-            calls = ", ".join(f"{visible(call.name)}({key_argument(call.input)})" for call in said.calls)
+            return f"{visible(said.tool_name)} {said.effective_status}: {first_line(said.text)}"
+        if isinstance(said, Reply) and said.tool_calls:
+            calls = ", ".join(f"{visible(call.name)}({key_argument(call.input)})" for call in said.tool_calls)
             return " ".join(filter(None, (first_line(said.text), calls)))
         return first_line(said.text)
     return first_line(next(iter(transcript(Branch((entry,))))).text)

@@ -55,7 +55,7 @@ class TerminalStyle(msgspec.Struct, frozen=True):
         """Return text painted in a style."""
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
-    def sign(self, sign: str, plain: str) -> str:
+    def symbol(self, sign: str, plain: str) -> str:
         """Return `sign`, or `plain` where only ASCII can be shown."""
         return sign if self.utf8 else plain
 
@@ -170,7 +170,7 @@ def clip(look: TerminalStyle, text: str, width: int) -> str:
     """Return a text cut to `width`, with an ellipsis if it was cut."""
     if len(text) * 2 <= width or text_width(text) <= width:
         return text
-    more = look.sign("…", "...")
+    more = look.symbol("…", "...")
     return fit_start(text, max(0, width - len(more))) + more
 
 
@@ -204,8 +204,8 @@ class Column(msgspec.Struct, frozen=True):
 
     head: str
     right: bool = False
-    gives: bool = False
-    cap: int = 0
+    shrinks: bool = False
+    max_width: int = 0
 
 
 Cell = tuple[str, str]
@@ -232,10 +232,10 @@ def _widths(
     ]
     if not look.width:
         return widths
-    widths = [min(width, column.cap or look.width) for width, column in zip(widths, columns, strict=True)]
+    widths = [min(width, column.max_width or look.width) for width, column in zip(widths, columns, strict=True)]
     for _ in range(sum(widths) + 2 * (len(widths) - 1) - look.width):
         # The widest column is cut first, of equal ones the last: a short name stays whole beside a long title.
-        given = [(width, at) for at, width in enumerate(widths) if columns[at].gives and width > _SHRUNK_MIN]
+        given = [(width, at) for at, width in enumerate(widths) if columns[at].shrinks and width > _SHRUNK_MIN]
         if not given:
             break
         widths[max(given)[1]] -= 1

@@ -123,7 +123,7 @@ def _heading(dress: TranscriptLayout, row: TranscriptRow) -> str:
     words = [look.paint("dim", address) + " ", look.paint(style, clip(look, speaker, 40))]
     when = age_text(row.timestamp, dress.now)
     if when:
-        words.append(look.paint("dim", f"{look.sign('·', '-')} {when}"))
+        words.append(look.paint("dim", f"{look.symbol('·', '-')} {when}"))
     words += [look.paint("label", f"[{clip(look, visible(label), 40)}]") for label in row.labels]
     return " ".join(words)
 
@@ -162,9 +162,9 @@ def _tool_lines(dress: TranscriptLayout, row: TranscriptRow, width: int) -> Iter
     name, _, rest = asked.partition("  ")
     blank = " " * max(2, room - text_width(asked) + 2) if look.width else "  "
     style = _STATUS_STYLES.get(row.status, "bad")
-    opening = look.paint("tool", look.sign("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
+    opening = look.paint("tool", look.symbol("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
     yield opening + (blank + look.paint(style, state) if state else "")
-    side = look.paint("tool", look.sign("│ ", "| "))
+    side = look.paint("tool", look.symbol("│ ", "| "))
     if row.text:
         for line in _shorten(dress, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):
             yield side + line
@@ -178,7 +178,7 @@ def _shorten(dress: TranscriptLayout, lines: list[str], most: int) -> Iterator[s
         yield from lines
         return
     yield from lines[:most]
-    more = f"{dress.look.sign('…', '...')} {len(lines) - most} more lines (--full)"
+    more = f"{dress.look.symbol('…', '...')} {len(lines) - most} more lines (--full)"
     yield dress.look.paint("dim", more)
 
 

@@ -126,7 +126,7 @@ class MessagesParser:
                 self._blocks[at] = _BLOCK_TYPES.get(opening["type"], _Block)()
                 yield from self._blocks[at].begin(opening)
             case {"type": "content_block_delta", "index": int(at), "delta": {"type": str()} as piece}:
-                yield from self._block(at).go_on(piece)
+                yield from self._block(at).add(piece)
             case {"type": "content_block_stop", "index": int(at)}:
                 yield from self._ended(at)
             case {"type": "message_delta", "delta": dict(delta)}:
@@ -184,7 +184,7 @@ class _Block:
         """Return the deltas of its opening event; `ValueError` if that is malformed, here and below."""
         return []
 
-    def go_on(self, piece: JsonObject) -> list[ContentDelta]:  # noqa: ARG002 - subclasses use it
+    def add(self, piece: JsonObject) -> list[ContentDelta]:  # noqa: ARG002 - subclasses use it
         """Return the deltas of a piece of it."""
         return []
 
@@ -199,7 +199,7 @@ class _TextBlock(_Block):
     def begin(self, opening: JsonObject) -> list[ContentDelta]:
         return _text_deltas(opening.get("text", ""))
 
-    def go_on(self, piece: JsonObject) -> list[ContentDelta]:
+    def add(self, piece: JsonObject) -> list[ContentDelta]:
         return _text_deltas(piece.get("text")) if piece["type"] == "text_delta" else []
 
 
@@ -225,7 +225,7 @@ class _ThinkingBlock(_Block):
         self._signature = str(opening.get("signature") or "")
         return self._thinking(opening.get("thinking", ""))
 
-    def go_on(self, piece: JsonObject) -> list[ContentDelta]:
+    def add(self, piece: JsonObject) -> list[ContentDelta]:
         match piece:
             case {"type": "thinking_delta"}:
                 return self._thinking(piece.get("thinking"))
@@ -263,7 +263,7 @@ class _ToolUseBlock(_Block):
         self._input = opening.get("input")
         return []
 
-    def go_on(self, piece: JsonObject) -> list[ContentDelta]:
+    def add(self, piece: JsonObject) -> list[ContentDelta]:
         if piece["type"] == "input_json_delta":
             self._pieces.append(_checked_text(piece.get("partial_json")))
         return []
@@ -312,19 +312,19 @@ MESSAGES = WireFormat(
     Vendor(
         "Anthropic",
         address="https://api.anthropic.com",
-        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        base_url="ANTHROPIC_BASE_URL",
-        headers=("ANTHROPIC_CUSTOM_HEADERS",),
-        adds="/v1",
+        key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        url_variable="ANTHROPIC_BASE_URL",
+        header_variables=("ANTHROPIC_CUSTOM_HEADERS",),
+        path_suffix="/v1",
     ),
     _load_sdk,
-    written=lambda request, params, _: request_body(request, params),
-    sent=_send,
-    reader=lambda _: MessagesParser(),
+    build_body=lambda request, params, _: request_body(request, params),
+    send_body=_send,
+    create_parser=lambda _: MessagesParser(),
     signs_reasoning=True,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
+def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
     """Return the provider for `anthropic:NAME`."""
-    return open_http_provider(MESSAGES, model, environ, key_from)
+    return open_http_provider(MESSAGES, model, environ, key_source)

@@ -223,7 +223,7 @@ def _add_reply(
     blocks: list[JsonObject] = []
     for block in reply_blocks(reply.content, thoughts=thoughts):
         if isinstance(block, ToolCall):
-            wire_id = ids.of(block.id)
+            wire_id = ids.assign(block.id)
             waiting[block.id].append(wire_id)
             blocks.append(call_block(block, wire_id, _safe_name(block.name, "tool", _NAME_CHARS)))
         else:
@@ -267,7 +267,7 @@ class _WireIds:
         self._taken: set[str] = set()
         self._counts: Counter[str] = Counter()
 
-    def of(self, call_id: str) -> str:
+    def assign(self, call_id: str) -> str:
         """Return a new id for the next call that has this id in the log."""
         safe = free = _safe_name(call_id, "call", _ID_CHARS)
         while free in self._taken:

@@ -103,9 +103,9 @@ def _delay_ms(said: str) -> int | None:
 VENDOR = Vendor(
     "OpenAI",
     address="https://api.openai.com/v1",
-    keys=("OPENAI_API_KEY",),
-    base_url="OPENAI_BASE_URL",
-    headers=("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
+    key_variables=("OPENAI_API_KEY",),
+    url_variable="OPENAI_BASE_URL",
+    header_variables=("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
 )
 
 

@@ -245,12 +245,12 @@ CHAT = WireFormat(
     PROVIDER,
     VENDOR,
     load_sdk,
-    written=lambda request, params, server: request_body(request, params, is_openai=server.is_owner),
-    sent=_send,
-    reader=ChatParser,
+    build_body=lambda request, params, server: request_body(request, params, is_openai=server.is_vendor),
+    send_body=_send,
+    create_parser=ChatParser,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
+def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
     """Return the provider for `openai-chat:NAME`."""
-    return open_http_provider(CHAT, model, environ, key_from)
+    return open_http_provider(CHAT, model, environ, key_source)

@@ -74,8 +74,8 @@ def _with_injected(messages: list[JsonObject], injected: Sequence[str]) -> list[
 def history_messages(request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield the messages of the conversation, in order."""
     for exchange in pair_results(request.messages):
-        if exchange.said.role == "user":
-            yield {"role": "user", "content": _user_content(exchange.said.content, request.model)}
+        if exchange.message.role == "user":
+            yield {"role": "user", "content": _user_content(exchange.message.content, request.model)}
             continue
         yield from _reply_message(exchange, request, params)
         for call_id, result in exchange.results:
@@ -114,8 +114,8 @@ def _joined_text(content: Sequence[AnyPart]) -> str:
 
 def _reply_message(exchange: Exchange, request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield a reply, unless nothing is left of it. Its text may be missing only if there are calls."""
-    own = is_own(exchange.said, request, PROVIDER)
-    message: JsonObject = {"role": "assistant", "content": _joined_text(exchange.said.content)}
+    own = is_own(exchange.message, request, PROVIDER)
+    message: JsonObject = {"role": "assistant", "content": _joined_text(exchange.message.content)}
     calls = [
         _tool_call(part, call_id, parse_bound(part) if own else Bound())
         for part, call_id in exchange.parts()
@@ -125,7 +125,7 @@ def _reply_message(exchange: Exchange, request: ModelRequest, params: Params) ->
         message["tool_calls"] = calls
         message["content"] = message["content"] or None
     if message["content"] or calls:
-        yield {**message, **(_reasoning_field(exchange.said.content) if own and params.thinking == "keep" else {})}
+        yield {**message, **(_reasoning_field(exchange.message.content) if own and params.thinking == "keep" else {})}
 
 
 def _tool_call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:

@@ -114,14 +114,14 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 class Exchange(msgspec.Struct, frozen=True):
     """A message, and for a reply: the ids of its calls on the wire, in order, and the result of each."""
 
-    said: ContextMessage
+    message: ContextMessage
     ids: tuple[str, ...] = ()
     results: tuple[tuple[str, tuple[AnyPart, ...]], ...] = ()
 
     def parts(self) -> Iterator[tuple[AnyPart, str]]:
         """Yield the parts of the message; a call with its id on the wire."""
         ids = iter(self.ids)
-        for part in self.said.content:
+        for part in self.message.content:
             yield part, next(ids) if isinstance(part, ToolCall) else ""
 
 

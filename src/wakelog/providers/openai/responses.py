@@ -47,7 +47,7 @@ class ItemText(msgspec.Struct, frozen=True):
     annotations: list[JsonObject] | None = None
 
     @property
-    def said(self) -> str:
+    def visible_text(self) -> str:
         """The refusal or the text."""
         return self.refusal if self.refusal is not None else self.text or ""
 
@@ -205,7 +205,7 @@ class ResponsesParser:
     def _end_message(self, item: Item) -> Iterator[Delta]:
         for index, words in enumerate(item.content or []):
             kind = "text" if words.refusal is None else "refusal"
-            yield from self._write(kind, index, self._unsaid(kind, index, words))
+            yield from self._write(kind, index, self._missing_text(kind, index, words))
             self._annotations = words.annotations or []
         if self._said:
             yield TextDelta("", self._text_bound(item))
@@ -213,7 +213,7 @@ class ResponsesParser:
     def _end_reasoning(self, item: Item) -> Iterator[Delta]:
         for kind, texts in (("summary", item.summary), ("content", item.content)):
             for index, words in enumerate(texts or []):
-                yield from self._think(kind, index, self._unsaid(kind, index, words))
+                yield from self._think(kind, index, self._missing_text(kind, index, words))
         if item.id is not None and not self._foreign:
             self._after = item.id
             bound = Bound(id=item.id, summary=self._sizes("summary"), content=self._sizes("content"))
@@ -236,10 +236,10 @@ class ResponsesParser:
         bound = msgspec.structs.replace(self._bound(item), spaced=is_spaced(text, given))
         yield ToolCallDelta(call_id, item.name, given, bound_as_json(bound))
 
-    def _unsaid(self, kind: str, index: int, words: ItemText) -> str:
+    def _missing_text(self, kind: str, index: int, words: ItemText) -> str:
         """Return the text of an item beyond the pieces that came: all of it, if a server sends no pieces."""
         said = self._said.get((kind, index), "")
-        return words.said[len(said) :] if words.said.startswith(said) else ""
+        return words.visible_text[len(said) :] if words.visible_text.startswith(said) else ""
 
     # ── data bound to a part ─────────────────────────────────────────────────────────────────────
 
@@ -308,12 +308,12 @@ RESPONSES = WireFormat(
     PROVIDER,
     VENDOR,
     load_sdk,
-    written=lambda request, params, _: request_body(request, params),
-    sent=_send,
-    reader=ResponsesParser,
+    build_body=lambda request, params, _: request_body(request, params),
+    send_body=_send,
+    create_parser=ResponsesParser,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_from: str) -> HttpProvider:
+def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
     """Return the provider for `openai:NAME`."""
-    return open_http_provider(RESPONSES, model, environ, key_from)
+    return open_http_provider(RESPONSES, model, environ, key_source)

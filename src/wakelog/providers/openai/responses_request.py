@@ -74,13 +74,13 @@ def _injected_item(texts: Sequence[str]) -> Iterator[JsonObject]:
 def history_items(request: ModelRequest, params: Params) -> Iterator[JsonObject]:
     """Yield the items of the conversation, in order."""
     for exchange in pair_results(request.messages):
-        if exchange.said.role == "user":
-            yield {"role": "user", "content": _input_content(exchange.said.content)}
+        if exchange.message.role == "user":
+            yield {"role": "user", "content": _input_content(exchange.message.content)}
             continue
-        own = is_own(exchange.said, request, PROVIDER)
+        own = is_own(exchange.message, request, PROVIDER)
         yield from (
             _unchanged_items(exchange)
-            if own and can_be_sent_back(exchange.said.content, params)
+            if own and can_be_sent_back(exchange.message.content, params)
             else _plain_items(exchange, own=own)
         )
         for call_id, result in exchange.results:

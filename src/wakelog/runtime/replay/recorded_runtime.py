@@ -46,54 +46,49 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.timestamps import parse_ms
-from wakelog.ports.runtime import HookContext, ModelRequest, ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
+from wakelog.ports.runtime import HookContext, ModelRequest, Provider, ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
 from wakelog.runtime.interface import Runtime, SubagentTask
 from wakelog.runtime.replay.recording import ReplayStore, new_ids_of
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubagentTool
 
 
-class RecordedAnswers:
-    """The answers to all requests of a replayed worker."""
+class ReplayRuntime(Runtime):
+    """The runtime of the worker that wrote the entry `attached`, replayed: every answer comes from the recording."""
 
-    def __init__(self, store: ReplayStore) -> None:
-        self.store = store
+    def __init__(self, recording: ReplayStore, attached: Activity, channels: Mapping[str, MemoryChannel]) -> None:
+        super().__init__(
+            recording,
+            _RecordedClock(recording),
+            attached.holder,
+            channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
+            redacts_input=False,
+            rules_version=attached.rules,
+        )
+        self.recording = recording
         self.cancel = asyncio.Event()
         self.gone = asyncio.Event()
-        self._clock = _RecordedClock(store)
 
-    def world(self, attached: Activity, channels: Mapping[str, MemoryChannel]) -> Runtime:
-        """Return the runtime of the worker that wrote the entry `attached`."""
-        return Runtime(
-            store=self.store,
-            clock=self._clock,
-            holder=attached.holder,
-            provider=lambda _, __: _RecordedModel(self),
-            tools=lambda _, __: _RecordedTools(self),
-            cancelled=self._cancelled,
-            news=_wait_forever,
-            pause=self._pause,
-            send=self._send,
-            stuck=lambda _, __: False,
-            recall=_ignore_cancel,
-            inject=self._inject,
-            redacts=False,
-            channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
-            rules=attached.rules,
-        )
+    def open_provider(self, provider: str, model: str, /) -> Provider:  # noqa: ARG002 - the recording has the replies
+        """Return a model that streams the recorded replies."""
+        return _RecordedModel(self)
+
+    def tools(self, cwd: str, declarations: Sequence[Mapping[str, Any]], /) -> Mapping[str, Tool]:  # noqa: ARG002
+        """Return a mapping with a recorded tool for every name."""
+        return _RecordedTools(self)
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    async def turn(self, is_mine: Callable[[Entry], bool]) -> Entry | None:
+    async def wait_for_turn(self, is_mine: Callable[[Entry], bool]) -> Entry | None:
         """Wait until the next entry satisfies `is_mine`, and return it. Waits until cancelled if that never happens."""
         while True:
-            entry = self.store.next
+            entry = self.recording.next_entry
             if entry is not None and is_mine(entry):
                 return entry
-            self._look_up(entry)
-            await self.store.changed.wait()
+            self._signal_end(entry)
+            await self.recording.changed.wait()
 
-    def _look_up(self, entry: Entry | None) -> None:
+    def _signal_end(self, entry: Entry | None) -> None:
         """Set `gone` or `cancel` if the next entry says that the worker was gone or that a person cancelled."""
         if entry is None or isinstance(entry.value, Activity):
             self.gone.set()
@@ -103,56 +98,76 @@ class RecordedAnswers:
 
     async def wait_forever(self) -> None:
         """Wait until cancelled: the log holds no further answer."""
-        await self.turn(lambda _: False)
+        await self.wait_for_turn(lambda _: False)
 
-    async def _pause(self, _: int) -> None:
+    async def sleep(self, ms: int) -> None:  # noqa: ARG002 - the time is in the log
         """Return at once; but for a worker that was gone before the wait was over, wait until cancelled."""
-        if self.store.worker_is_gone:
+        if self.recording.worker_is_gone:
             await self.wait_forever()
 
-    async def _cancelled(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the time is in the log
+    async def wait_for_cancel(self, session: Session, seq: int) -> Queued:  # noqa: ARG002 - the time is in the log
+        """Wait until the recording shows that a person cancelled; return the request."""
         await self.cancel.wait()
         self.cancel.clear()
-        wanted = next((entry.value.queued_id for entry in self.coming() if isinstance(entry.value, Cancelled)), None)
+        wanted = next(
+            (entry.value.queued_id for entry in self.upcoming_entries() if isinstance(entry.value, Cancelled)), None
+        )
         return Queued(id=wanted or "", mode="cancel")
 
-    async def _inject(self, terms: Sequence[HookSettings], occasion: HookContext) -> tuple[str, ...]:  # noqa: ARG002
+    async def hook_texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:  # noqa: ARG002
         """Return the hook texts of the model call that is to be written next."""
-        entry = self.store.next
+        entry = self.recording.next_entry
         blobs = entry.value.injected if entry is not None and isinstance(entry.value, ModelCall) else ()
-        return tuple(self._whole(blob) for blob in blobs)
+        return tuple(self._blob_text(blob) for blob in blobs)
 
-    async def _send(self, world: Runtime, subagent_task: SubagentTask) -> ToolOutcome | None:  # noqa: ARG002
+    async def run_subagent(self, task: SubagentTask) -> ToolOutcome | None:
+        """Return the recorded outcome when its result is the next entry; None if the subagent had to wait."""
+
         def is_over(entry: Entry) -> bool:
-            return _is_result(entry, subagent_task.reply_id, subagent_task.tool_call_id) or is_stuck(entry)
+            return _is_result(entry, task.reply_id, task.tool_call_id) or is_stuck(entry)
 
         def is_stuck(entry: Entry) -> bool:
             # While a subagent waits for a person, the worker leaves or sends a reply again.
             return _is_leaving(entry) or isinstance(entry.value, Sent | SendFailed)
 
-        entry = await self.turn(is_over)
+        entry = await self.wait_for_turn(is_over)
         return None if entry is None or is_stuck(entry) else self.outcome(entry)
+
+    def is_subagent_blocked(self, child: str) -> bool:  # noqa: ARG002 - `run_subagent` reads it from the recording
+        """Return False: whether a subagent had to wait is in the recording."""
+        return False
+
+    async def cancel_subagent(self, child: str) -> None:
+        """Do nothing: a subagent's own log records how it ended."""
+
+    async def wait_for_entry(self, session: Session, seq: int) -> None:  # noqa: ARG002 - inputs are in the log already
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
 
     # ── lookups in the recording ─────────────────────────────────────────────────────────────────
 
-    def coming(self) -> Iterator[Entry]:
+    def upcoming_entries(self) -> Iterator[Entry]:
         """Return the entries from the next one on."""
-        return (recorded.entry for recorded in self.store.script[self.store.at :] if recorded.entry is not None)
+        return (
+            recorded.entry
+            for recorded in self.recording.script[self.recording.position :]
+            if recorded.entry is not None
+        )
 
     def outcome(self, entry: Entry) -> ToolOutcome:
         """Return the whole outcome of a tool, from its recorded result."""
         assert isinstance(entry.value, Message)
         result = entry.value.message
         assert isinstance(result, ToolResult)
-        text = self._whole(result.blob) if result.blob is not None else self.text_of(result.content)
+        text = self._blob_text(result.blob) if result.blob is not None else self.text_of(result.content)
         media = tuple(part for part in result.parts if isinstance(part, Media))
-        return ToolOutcome(text, is_error=result.settled == "error", media=media)
+        return ToolOutcome(text, is_error=result.effective_status == "error", media=media)
 
     def _parts(self, content: Content) -> tuple[AnyPart, ...]:
         """Return the parts as they were passed to the writer: a text too long for its line is read from its blob."""
         parts = Prompt(content=content).parts
         return tuple(
-            Text(text=self._whole(part.blob)) if isinstance(part, Text) and part.blob is not None else part
+            Text(text=self._blob_text(part.blob)) if isinstance(part, Text) and part.blob is not None else part
             for part in parts
         )
 
@@ -160,8 +175,8 @@ class RecordedAnswers:
         """Return the whole text of a content."""
         return Prompt(content=self._parts(content)).text
 
-    def _whole(self, blob: BlobRef) -> str:
-        return self.store.blobs.get(blob).decode()
+    def _blob_text(self, blob: BlobRef) -> str:
+        return self.recording.blobs.get(blob).decode()
 
     def channel_fault(self, reply_id: str, channel: str) -> FaultReport | None:
         """Return what a channel raised for a reply that is about to be sent or streamed; None if nothing."""
@@ -176,12 +191,12 @@ class RecordedAnswers:
         A call writes its failures in the order of its channels; one out of order was written by a later step.
         """
         order, last = self._channels_of(reply_id), -1
-        for recorded in self.store.script[self.store.at :]:
+        for recorded in self.recording.script[self.recording.position :]:
             value = recorded.body
             if isinstance(value, SendFailed) and value.reply_id == reply_id and value.channel in order[last + 1 :]:
                 last = order.index(value.channel)
                 yield value
-            elif not (recorded.given or (last < 0 and _ends_a_call(value, reply_id))):
+            elif not (recorded.is_input or (last < 0 and _ends_a_call(value, reply_id))):
                 return
 
     def last_call(self) -> ModelCall:
@@ -194,13 +209,13 @@ class RecordedAnswers:
 
     def _calls_written(self) -> Iterator[ModelCall]:
         """Return the model calls written so far, newest first."""
-        written = (recorded.body for recorded in reversed(self.store.script[: self.store.at]))
+        written = (recorded.body for recorded in reversed(self.recording.script[: self.recording.position]))
         return (value for value in written if isinstance(value, ModelCall))
 
-    def end_of(self, call: ModelCall) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
+    def recorded_reply(self, call: ModelCall) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
         """Return the parts of the reply to a model call, and how the call ended; None if it never did."""
         said: tuple[AnyPart, ...] = ()
-        for entry in self.coming():
+        for entry in self.upcoming_entries():
             match entry.value:
                 case ModelCall(reply_id=call.reply_id):
                     return said, None
@@ -238,28 +253,28 @@ class _RecordedClock:
 
     def now_ms(self) -> int:
         """Return the time of the next entry; 0 if it has none."""
-        entry = self._store.next
+        entry = self._store.next_entry
         stamp = entry.value.timestamp if entry is not None else ""
         return parse_ms(stamp) or 0
 
     def new_id(self) -> str:
         """Return the next of the ids that were made for that entry; a placeholder if there are no more."""
-        if self._place != self._store.at:
-            self._place, self._given = self._store.at, 0
-        entry = self._store.next
+        if self._place != self._store.position:
+            self._place, self._given = self._store.position, 0
+        entry = self._store.next_entry
         if entry is not None and isinstance(entry.value, Activity):
             # The worker never wrote any other entry that it prepares here.
             return entry.id
         ids = self._left(entry) if entry is not None else ()
         self._given += 1
-        return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.at}-{self._given}"
+        return ids[self._given - 1] if self._given <= len(ids) else f"none-{self._store.position}-{self._given}"
 
     def _left(self, entry: Entry) -> tuple[str, ...]:
         """Return the ids made for an entry. The call for an interrupted reply makes no new reply id."""
         ids = new_ids_of(entry)
         if not isinstance(entry.value, ModelCall):
             return ids
-        before = (recorded.entry for recorded in self._store.script[: self._store.at])
+        before = (recorded.entry for recorded in self._store.script[: self._store.position])
         known = any(
             past is not None and isinstance(past.value, ModelCall) and past.value.reply_id == entry.value.reply_id
             for past in before
@@ -273,19 +288,19 @@ class _RecordedModel:
     name = "recorded"
     can_resume = True
 
-    def __init__(self, answers: RecordedAnswers) -> None:
-        self._answers = answers
+    def __init__(self, runtime: ReplayRuntime) -> None:
+        self._runtime = runtime
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Yield the reply to the model call that was written last."""
-        said, end = self._answers.end_of(self._answers.last_call())
+        said, end = self._runtime.recorded_reply(self._runtime.last_call())
         for at, delta in enumerate(to_deltas(said)):
             if at == 0 and request.prefill and isinstance(delta, TextDelta):
                 yield TextDelta(delta.text.removeprefix(request.prefill), delta.bound)
             else:
                 yield delta
         if end is None:
-            await self._answers.wait_forever()
+            await self._runtime.wait_forever()
         else:
             yield end
 
@@ -293,14 +308,14 @@ class _RecordedModel:
 class _RecordedTools(Mapping[str, Tool]):
     """Mapping with a recorded tool for every name."""
 
-    def __init__(self, answers: RecordedAnswers) -> None:
-        self._answers = answers
+    def __init__(self, runtime: ReplayRuntime) -> None:
+        self._runtime = runtime
 
     def __getitem__(self, name: str) -> Tool:
-        entry = self._answers.store.next
+        entry = self._runtime.recording.next_entry
         if name == SUBAGENT_NAME and not (entry is not None and isinstance(entry.value, ToolStarted)):
             return SubagentTool()
-        return _RecordedTool(name, self._answers)
+        return _RecordedTool(name, self._runtime)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
@@ -315,14 +330,14 @@ class _RecordedTool:
     description = ""
     schema: Mapping[str, Any] = {}
 
-    def __init__(self, name: str, answers: RecordedAnswers) -> None:
+    def __init__(self, name: str, runtime: ReplayRuntime) -> None:
         self.name = name
         self.replay: ReplayMode = "never"
-        self._answers = answers
+        self._runtime = runtime
 
     async def prepare(self, call: ToolInvocation) -> Mapping[str, Any]:  # noqa: ARG002 - read from the log
         """Return the intent in the `tool_started` entry that comes next; empty if none does."""
-        entry = self._answers.store.next
+        entry = self._runtime.recording.next_entry
         if entry is None or not isinstance(entry.value, ToolStarted):
             return {}
         self.replay = entry.value.replay
@@ -330,20 +345,20 @@ class _RecordedTool:
 
     async def run(self, call: ToolInvocation) -> ToolOutcome:
         """Show the recorded live output of an interrupted run, and return the outcome when its result is next."""
-        shown = self._shown_before_it_was_cut(call)
+        shown = self._output_before_interruption(call)
         if shown:
             call.show(shown)
-        entry = await self._answers.turn(lambda entry: _is_result(entry, call.reply_id, call.tool_call_id))
+        entry = await self._runtime.wait_for_turn(lambda entry: _is_result(entry, call.reply_id, call.tool_call_id))
         assert entry is not None
-        return self._answers.outcome(entry)
+        return self._runtime.outcome(entry)
 
-    def _shown_before_it_was_cut(self, call: ToolInvocation) -> str:
-        for entry in self._answers.coming():
+    def _output_before_interruption(self, call: ToolInvocation) -> str:
+        for entry in self._runtime.upcoming_entries():
             match entry.value:
                 case ToolStarted(reply_id=call.reply_id, tool_call_id=call.tool_call_id):
                     return ""
                 case Partial(reply_id=call.reply_id, tool_call_id=call.tool_call_id, content=content):
-                    return self._answers.text_of(content)
+                    return self._runtime.text_of(content)
             if _is_result(entry, call.reply_id, call.tool_call_id):
                 return ""
         return ""
@@ -356,29 +371,29 @@ class _RecordedTool:
             begun = isinstance(entry.value, ToolStarted | Attention)
             return (begun and (entry.value.reply_id, entry.value.tool_call_id) == mine) or _is_result(entry, *mine)  # type: ignore[union-attr]
 
-        entry = await self._answers.turn(is_mine)
+        entry = await self._runtime.wait_for_turn(is_mine)
         assert entry is not None
         if isinstance(entry.value, ToolStarted):
             return "not begun"
         if isinstance(entry.value, Message):
             result = entry.value.message
-            if isinstance(result, ToolResult) and result.settled in ("ok", "error"):
-                return self._answers.outcome(entry)
+            if isinstance(result, ToolResult) and result.effective_status in ("ok", "error"):
+                return self._runtime.outcome(entry)
         return "cannot say"
 
 
 class _RecordedChannel:
     """Channel that keeps what it gets, and raises where the log says that it did."""
 
-    def __init__(self, held: MemoryChannel, answers: RecordedAnswers) -> None:
+    def __init__(self, held: MemoryChannel, runtime: ReplayRuntime) -> None:
         self.name = held.name
         self.delta, self.reset, self.end = held.delta, held.reset, held.end
         self._held = held
-        self._answers = answers
+        self._runtime = runtime
 
     async def begin(self, reply_id: str, attempt: int) -> None:
         """Raise the recorded fault here, whatever its place in the reply was: no entry records that place."""
-        fault = self._answers.channel_fault(reply_id, self.name)
+        fault = self._runtime.channel_fault(reply_id, self.name)
         if fault is not None:
             raise _RecordedFault(fault)
         await self._held.begin(reply_id, attempt)
@@ -400,10 +415,6 @@ def _ends_a_call(value: object, reply_id: str) -> bool:
     return isinstance(value, Failed | Cancelled)
 
 
-async def _wait_forever(session: Session, seq: int) -> None:  # noqa: ARG001 - inputs are in the log already
-    await asyncio.Event().wait()
-
-
 def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
     match entry.value:
         case Message(message=ToolResult(reply_id=named, tool_call_id=call_id)):
@@ -413,7 +424,3 @@ def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
 
 def _is_leaving(entry: Entry) -> bool:
     return isinstance(entry.value, Activity) and entry.value.event == "left"
-
-
-async def _ignore_cancel(_: Runtime, __: str) -> None:
-    """Do nothing: a subagent's own log records how it ended."""

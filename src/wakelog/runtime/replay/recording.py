@@ -44,7 +44,7 @@ class RecordedLine(msgspec.Struct, frozen=True):
 
     line: Line
     entry: Entry | None
-    given: bool
+    is_input: bool
 
     @property
     def body(self) -> object:
@@ -112,7 +112,7 @@ class Diverged(WakelogError):
         super().__init__(
             f"line {at + 1} would be written differently today", hint="the lines of both are in the report"
         )
-        self.at = at
+        self.position = at
         self.recorded = recorded
         self.written = written
 
@@ -120,45 +120,45 @@ class Diverged(WakelogError):
 class ReplayStore(MemoryStore):
     """Store in which one session is replayed."""
 
-    def __init__(self, behind: Store, session: str, name: str, script: list[RecordedLine]) -> None:
+    def __init__(self, real_store: Store, session: str, name: str, script: list[RecordedLine]) -> None:
         super().__init__()
         self.script = script
-        self.at = 0
+        self.position = 0
         self.ended = False
         self.changed = asyncio.Event()
-        self._behind = behind
-        self.replayed = name
+        self._real_store = real_store
+        self.replayed_name = name
         self._id = session
-        self._blobs = _ReplayBlobs(behind.blobs)
+        self._blobs = _ReplayBlobs(real_store.blobs)
         self.replace(session, name)
         self.add_inputs()
 
     # ── script ───────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def next(self) -> Entry | None:
+    def next_entry(self) -> Entry | None:
         """The next entry that the runtime is to write; None after the last."""
-        return self.script[self.at].entry if self.at < len(self.script) else None
+        return self.script[self.position].entry if self.position < len(self.script) else None
 
     def add_inputs(self) -> None:
         """Add the inputs that come before the next entry of the runtime."""
-        while self.at < len(self.script) and self.script[self.at].given:
+        while self.position < len(self.script) and self.script[self.position].is_input:
             self.add_next()
 
     def add_next(self) -> None:
         """Add the next line unchanged."""
-        self.plant(self._id, self.script[self.at].line.bytes)
-        self._move_on()
+        self.plant(self._id, self.script[self.position].line.bytes)
+        self._advance()
 
-    def _move_on(self) -> None:
-        self.at += 1
+    def _advance(self) -> None:
+        self.position += 1
         self.changed.set()
         self.changed = asyncio.Event()
 
     @property
     def worker_is_gone(self) -> bool:
         """Whether the recording continues without the current worker."""
-        entry = self.next
+        entry = self.next_entry
         return entry is None or isinstance(entry.value, Activity)
 
     # ── store ────────────────────────────────────────────────────────────────────────────────────
@@ -197,16 +197,16 @@ class ReplayStore(MemoryStore):
         return None if self.worker_is_gone else super().held(session)
 
     def _is_leaving(self, body: bytes) -> bool:
-        entry = self.next
+        entry = self.next_entry
         leaves = isinstance(entry.value, Activity) and entry.value.event == "left" if entry is not None else False
         return leaves and b'"event":"left"' in body
 
     def _compare(self, line: Line) -> None:
-        recorded = self.script[self.at].line if self.at < len(self.script) else Line(b"", 0)
+        recorded = self.script[self.position].line if self.position < len(self.script) else Line(b"", 0)
         if recorded.raw != line.raw:
             self.ended = True
-            raise Diverged(self.at, recorded.raw, line.raw)
-        self._move_on()
+            raise Diverged(self.position, recorded.raw, line.raw)
+        self._advance()
         self.add_inputs()
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
@@ -214,31 +214,31 @@ class ReplayStore(MemoryStore):
         return (
             super().load(session, after=after)
             if self._is_replayed(session)
-            else self._behind.load(session, after=after)
+            else self._real_store.load(session, after=after)
         )
 
     def tail(self, session: str) -> Iterator[Line]:
         """Return the same lines from the end."""
-        return super().tail(session) if self._is_replayed(session) else self._behind.tail(session)
+        return super().tail(session) if self._is_replayed(session) else self._real_store.tail(session)
 
     def name(self, session: str) -> str:
         """Return the name of a session in the real store."""
-        return self.replayed if self._is_replayed(session) else self._behind.name(session)
+        return self.replayed_name if self._is_replayed(session) else self._real_store.name(session)
 
     def _is_replayed(self, session: str) -> bool:
-        return session in (self.replayed, self._id)
+        return session in (self.replayed_name, self._id)
 
 
 class _ReplayBlobs(MemoryBlobs):
     """Blobs of a replay: reads fall back to the real store, writes stay in memory."""
 
-    def __init__(self, behind: Blobs) -> None:
+    def __init__(self, real_blobs: Blobs) -> None:
         super().__init__(now=lambda: 0.0)
-        self._behind = behind
+        self._real_blobs = real_blobs
 
     def get(self, ref: BlobRef) -> bytes:
         """See `ports.Blobs`."""
         try:
             return super().get(ref)
         except NotFound:
-            return self._behind.get(ref)
+            return self._real_blobs.get(ref)

@@ -10,7 +10,7 @@ from wakelog.log.content import Reply
 from wakelog.log.entry import RULES_VERSION, Activity, Entry, Message, Sent
 from wakelog.ports.stores import Store
 from wakelog.reading import read_session_header
-from wakelog.runtime.replay.recorded_runtime import RecordedAnswers
+from wakelog.runtime.replay.recorded_runtime import ReplayRuntime
 from wakelog.runtime.replay.recording import Diverged, RecordedLine, ReplayStore, read_script
 from wakelog.runtime.wake import wake
 
@@ -26,13 +26,13 @@ class ReplayReport(msgspec.Struct, frozen=True):
     workers: int
     replies: dict[str, dict[str, str]]
     """By channel, the text that it held of each reply at the end."""
-    parted: Diverged | None = None
+    divergence: Diverged | None = None
     reason: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether everything was reproduced byte for byte."""
-        return self.parted is None and not self.reason
+        return self.divergence is None and not self.reason
 
 
 async def replay(store: Store, session: str) -> ReplayReport:
@@ -44,7 +44,7 @@ async def replay(store: Store, session: str) -> ReplayReport:
     channels = {channel: MemoryChannel(channel) for channel in _channels(script)}
     parted, reason, workers = None, "", 0
     try:
-        while (entry := again.next) is not None and not reason:
+        while (entry := again.next_entry) is not None and not reason:
             if isinstance(entry.value, Activity) and entry.value.event == "attached":
                 workers += 1
                 reason = await _replay_worker(again, entry, channels)
@@ -53,11 +53,11 @@ async def replay(store: Store, session: str) -> ReplayReport:
                 again.add_next()
                 again.add_inputs()
             else:
-                reason = f"line {again.at + 1}: no worker would write this {entry.type} here"
+                reason = f"line {again.position + 1}: no worker would write this {entry.type} here"
     except Diverged as diverged:
         parted = diverged
     held = {name: channel.replies for name, channel in channels.items()}
-    written = sum(not recorded.given for recorded in script)
+    written = sum(not recorded.is_input for recorded in script)
     if parted is None and not reason:
         reason = _delivery_mismatch(script, channels)
     return ReplayReport(name, len(script), written, workers, held, parted, reason)
@@ -67,12 +67,11 @@ async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str
     """Replay one worker until it leaves or is gone. Return why the replay cannot continue, or an empty text."""
     assert isinstance(attached.value, Activity)
     if not 1 <= attached.value.rules <= RULES_VERSION:
-        return (
-            f"line {again.at + 1}: written under rules {attached.value.rules}; this wakelog knows 1 to {RULES_VERSION}"
-        )
-    answers, place = RecordedAnswers(again), again.at
-    waking = asyncio.ensure_future(wake(answers.world(attached.value, channels), again.replayed))
-    gone = asyncio.ensure_future(answers.gone.wait())
+        written = f"written under rules {attached.value.rules}"
+        return f"line {again.position + 1}: {written}; this wakelog knows 1 to {RULES_VERSION}"
+    runtime, place = ReplayRuntime(again, attached.value, channels), again.position
+    waking = asyncio.ensure_future(wake(runtime, again.replayed_name))
+    gone = asyncio.ensure_future(runtime.gone.wait())
     stalled = asyncio.ensure_future(_stalled(again))
     tasks = {waking, gone, stalled}
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -84,20 +83,22 @@ async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str
     error = None if waking.cancelled() else waking.exception()
     if isinstance(error, WakelogError) and not isinstance(error, Diverged | LeaseLost):
         # An altered log can make a worker fail; the two logs differ there too.
-        return f"line {again.at + 1}: {error}"
+        return f"line {again.position + 1}: {error}"
     if error is not None and not isinstance(error, LeaseLost):
         raise error
     if is_stalled:
-        return f"line {again.at + 1}: nobody at work would write this here"
-    return f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.at == place else ""
+        return f"line {again.position + 1}: nobody at work would write this here"
+    return (
+        f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.position == place else ""
+    )
 
 
 async def _stalled(again: ReplayStore) -> None:
     """Return when all tasks wait for entries that never come: nothing is written for `_ROUNDS_MAX` loop rounds."""
-    place, rounds = again.at, 0
+    place, rounds = again.position, 0
     while rounds < _IDLE_ROUNDS_MAX:
         await asyncio.sleep(0)
-        place, rounds = again.at, rounds + 1 if again.at == place else 0
+        place, rounds = again.position, rounds + 1 if again.position == place else 0
 
 
 def _channels(script: list[RecordedLine]) -> set[str]:
@@ -116,7 +117,7 @@ def _delivery_mismatch(script: list[RecordedLine], channels: dict[str, MemoryCha
         body = recorded.body
         if (
             isinstance(body, Sent)
-            and not recorded.given
+            and not recorded.is_input
             and channels[body.channel].replies.get(body.reply_id) != texts.get(body.reply_id)
         ):
             return f"the channel {body.channel} holds another text of {body.reply_id} than the log"

@@ -86,7 +86,7 @@ class Tokenizer:
         for statement in _TOKENIZER_TABLES:
             self._db.execute(statement)
 
-    def folded(self, texts: Sequence[str]) -> list[str]:
+    def tokenize(self, texts: Sequence[str]) -> list[str]:
         """Return the tokens of each text in order, separated by spaces, in lower case and without accents."""
         self._db.execute("BEGIN")
         try:
@@ -165,7 +165,7 @@ class FtsSearch:
             values.append(match_any(query.unwanted))
         self._conditions, self._values = "".join(conditions), values
 
-    def behind(self, after: HitPosition | None, limit: int) -> list[SearchHit]:
+    def hits_after(self, after: HitPosition | None, limit: int) -> list[SearchHit]:
         """Return up to `limit` hits after a place; raise `BadQuery` if FTS5 rejects the expression."""
         find = self._ranked if self._match else self._newest
         try:

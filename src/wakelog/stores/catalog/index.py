@@ -98,7 +98,7 @@ class Index:
         """See `ports.Catalog`."""
         filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
         most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
-        return self._ask(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, most)])
+        return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, most)])
 
     def count(
         self,
@@ -111,15 +111,17 @@ class Index:
     ) -> int:
         """See `ports.Catalog`."""
         filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
-        return self._ask(lambda tables: tables.count(filters, place))
+        return self._query(lambda tables: tables.count(filters, place))
 
     def find(self, ref: str) -> list[SessionRow]:
         """See `ports.Catalog`."""
-        return self._ask(lambda tables: [_row_decoder.decode(row) for row in tables.find(storable_text(ref), FIND_MAX)])
+        return self._query(
+            lambda tables: [_row_decoder.decode(row) for row in tables.find(storable_text(ref), FIND_MAX)]
+        )
 
     def is_damaged(self, name: str) -> bool:
         """See `ports.Catalog`."""
-        return self._ask(lambda tables: tables.is_damaged(storable_text(name)))
+        return self._query(lambda tables: tables.is_damaged(storable_text(name)))
 
     def inaccessible(self) -> list[str]:
         """See `ports.Catalog`."""
@@ -143,9 +145,9 @@ class Index:
         most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
         if most <= 0:
             return []
-        return list(self._ask(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
+        return list(self._query(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
 
-    def _ask(self, question: Callable[[CatalogTables], T]) -> T:
+    def _query(self, question: Callable[[CatalogTables], T]) -> T:
         """Run a query on the tables; if they are damaged, rebuild them and run it again."""
         try:
             return question(self._tables)
@@ -160,12 +162,12 @@ class Index:
 
     def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
         """See `ports.Catalog`."""
-        for way_out in (self._rebuild, self._go_on_in_memory):
+        for way_out in (self._rebuild, self._switch_to_memory):
             try:
                 return self._refresh(progress, limit_bytes)
             except StoreBusy:
                 # The tables are intact, but another process holds their lock. A list must not depend on that process.
-                self._go_on_in_memory()
+                self._switch_to_memory()
             except self._tables.failures:
                 way_out()
         return self._refresh(progress, limit_bytes)
@@ -185,7 +187,7 @@ class Index:
                 indexing: Indexer = load("wakelog.stores.catalog.indexing").Indexer(
                     self._store, self._tables, work, gone
                 )
-                while indexing.is_due:
+                while indexing.has_work:
                     with self._tables.writing():
                         indexing.run(self._tables.batch_bytes, progress)
                 self._inaccessible = sorted(indexing.inaccessible)
@@ -195,11 +197,11 @@ class Index:
         try:
             self._tables.rebuild()
         except StoreBusy:
-            self._go_on_in_memory()
+            self._switch_to_memory()
         except self._tables.failures:
-            self._go_on_in_memory()
+            self._switch_to_memory()
 
-    def _go_on_in_memory(self) -> None:
+    def _switch_to_memory(self) -> None:
         self._tables.close()
         self._tables = IndexTables(IN_MEMORY)
 

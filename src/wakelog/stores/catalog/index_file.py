@@ -178,7 +178,7 @@ class IndexTables(FtsTables):
     failures: tuple[type[Exception], ...] = (sqlite3.DatabaseError, msgspec.MsgspecError, CatalogUnusable)
     # Progress is committed after this many bytes, so that an interrupted first run is not lost.
     batch_bytes = 64 * 1024 * 1024
-    stretch_bytes = 4 * 1024 * 1024
+    write_bytes = 4 * 1024 * 1024
 
     def __init__(self, path: str, *, lock_wait: LockWait = DEFAULT_WAIT) -> None:
         self.file = IndexFile(path, lock_wait=lock_wait)

@@ -77,7 +77,7 @@ def _text_of(value: Body) -> SearchableText:
 def _message_text(said: AnyMessage) -> SearchableText:
     text = "\n".join(_content_texts(said.content))
     if isinstance(said, Reply):
-        return SearchableText(text, encode_names([call.name for call in said.calls]))
+        return SearchableText(text, encode_names([call.name for call in said.tool_calls]))
     return SearchableText(
         text, encode_names([said.tool_name]) if isinstance(said, ToolResult) and said.tool_name else ""
     )
@@ -141,13 +141,13 @@ class Indexer:
         """The reason why a log has no summary, by session name."""
 
     @property
-    def is_due(self) -> bool:
+    def has_work(self) -> bool:
         """Whether any work is left."""
         return bool(self._work or self._gone)
 
     def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
         """Index logs of about `budget` bytes. `progress` is called with the number of logs done and the total."""
-        self._tell(progress)
+        self._report_progress(progress)
         for seen in self._tables.seen(self._gone).values():
             self._drop(seen.name, seen)
         self._gone = []
@@ -161,12 +161,12 @@ class Indexer:
                 self._done.add(name)
                 self._index(due, known.get(name))
                 budget -= due.stat.size
-                self._tell(progress)
+                self._report_progress(progress)
                 if budget <= 0:
                     break
             self._flush()
 
-    def _tell(self, progress: Callable[[int, int], None] | None) -> None:
+    def _report_progress(self, progress: Callable[[int, int], None] | None) -> None:
         if progress is not None:
             progress(len(self._done), len(self._done) + len(self._work))
 
@@ -232,7 +232,7 @@ class Indexer:
         """Collect the words from place `start` on that differ from the stored ones; return the place after the last."""
         name, place, is_same = reading.name, start, True
         known = iter(self._tables.marks(name, seen, start))
-        for worded in reading.worded(start):
+        for worded in reading.searchable_entries(start):
             place += 1
             if is_same:
                 mark = next(known, None)
@@ -248,7 +248,7 @@ class Indexer:
     def _add(self, name: str, worded: SearchableEntry) -> None:
         self._change(name).words.append(worded)
         self._batch_bytes += _ENTRY_BYTES + len(worded.text)
-        if self._batch_bytes > self._tables.stretch_bytes:
+        if self._batch_bytes > self._tables.write_bytes:
             self._flush()
 
     def _keep(self, due: ChangedLog, reading: "_LogReading", places: int) -> str:
@@ -327,7 +327,7 @@ class _LogReading:
         self.name = name
         self.error: WakelogError | None = None
 
-    def worded(self, start: int) -> Iterator[SearchableEntry]:
+    def searchable_entries(self, start: int) -> Iterator[SearchableEntry]:
         """Yield the searchable entries that were not indexed before."""
         try:
             yield from _searchable_entries(self._entries(), start)

@@ -51,7 +51,7 @@ def strip_text(entry: Entry) -> Entry:
 def _strip_value(value: Body) -> Body:
     match value:
         case Message(message=Reply() as reply):
-            calls = tuple(ToolCall(id=call.id, name=call.name) for call in reply.calls)
+            calls = tuple(ToolCall(id=call.id, name=call.name) for call in reply.tool_calls)
             return msgspec.structs.replace(value, message=msgspec.structs.replace(reply, content=calls, usage=None))
         case Message(message=said):
             return msgspec.structs.replace(value, message=msgspec.structs.replace(said, content=()))
@@ -104,7 +104,7 @@ class Bookmark(msgspec.Struct, frozen=True):
         """The seq to load after: the first line is then the last one that `fold` stands for."""
         return (self.fold.seq or 0) - 1
 
-    def knows(self, entry_id: str) -> bool:
+    def has_entry(self, entry_id: str) -> bool:
         """Whether an entry is before the bookmark, or inherited. Compares short hashes."""
         return _contains_hash(self.known, hash_id(entry_id))
 
@@ -112,7 +112,7 @@ class Bookmark(msgspec.Struct, frozen=True):
 def make_bookmark(
     session: SessionHeader,
     fold: Compaction,
-    place: tuple[int, bytes],
+    position: tuple[int, bytes],
     *,
     updated: str,
     damage: int,
@@ -125,8 +125,8 @@ def make_bookmark(
     return Bookmark(
         session=session,
         fold=msgspec.structs.replace(fold, parent_id=session.id, state=state),
-        offset=place[0],
-        digest=place[1],
+        offset=position[0],
+        digest=position[1],
         updated=updated,
         damage=damage,
         prompt=prompt,

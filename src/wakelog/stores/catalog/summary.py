@@ -75,7 +75,7 @@ class LogSummarizer:
         self._prompt = bookmark.prompt if bookmark else ""
         self._inherited = bookmark.inherited if bookmark else ""
         self._place = (bookmark.offset, bookmark.digest) if bookmark else (-1, b"")
-        self._met = bookmark is None
+        self._found_bookmark = bookmark is None
         self._passed = IdTable()
         self._fresh: set[str] = set()
 
@@ -109,7 +109,7 @@ class LogSummarizer:
         entries = self._reader.feed(line)
         self._entries += map(strip_text, entries)
         if self._bookmark is not None and line.offset <= self._bookmark.offset:
-            self._met = self._met or (line.offset, line_digest(line.raw)) == self._place
+            self._found_bookmark = self._found_bookmark or (line.offset, line_digest(line.raw)) == self._place
             return []
         if entries:
             self._place = (line.offset, line_digest(line.raw))
@@ -119,17 +119,17 @@ class LogSummarizer:
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
         """Return the row and the next bookmark, None if the whole log must be read again."""
-        tree, damage, fold = self._folded()
+        tree, damage, fold = self._build_tree()
         row = self._row(tree, damage)
         return row, self._next_bookmark(tree, fold, damage)
 
-    def _folded(self) -> tuple[Tree, int, Compaction | None]:
+    def _build_tree(self) -> tuple[Tree, int, Compaction | None]:
         """Return the tree of the entries read, the number of damage reports, and the latest lossless compaction."""
         mark = self._mark
         if mark is None:
-            tree, damage = self._whole()
-            return tree, damage, lossless_compaction(tree, self._entries, self._begun)
-        tree = self._from(mark)
+            tree, damage = self._whole_tree()
+            return tree, damage, lossless_compaction(tree, self._entries, self._new_tree)
+        tree = self._tree_from(mark)
         return (
             tree,
             mark.damage,
@@ -150,7 +150,7 @@ class LogSummarizer:
                 raise NeedsFullRead
             return
         known = (name for name in tree.nodes if tree.is_inherited(name)) if self._mark is None else ()
-        self._passed.add_names((*known, *(entry.id for entry in self._since_mark())))
+        self._passed.add_ids((*known, *(entry.id for entry in self._since_mark())))
         self._entries = [entry for entry in self._entries if entry.seq >= (mark.fold.seq or 0)]
         self._mark, self._full = mark, len(self._entries) + self._segment
 
@@ -158,7 +158,7 @@ class LogSummarizer:
         """Return a bookmark later than the last one, None if there is none, and the tree it was made from."""
         if self._reader.damage:
             return None, Tree()
-        tree, damage, fold = self._folded()
+        tree, damage, fold = self._build_tree()
         mark = self._next_bookmark(tree, fold, damage) if not damage else None
         is_later = mark is not None and (self._mark is None or mark.fold.seq != self._mark.fold.seq)
         return mark if is_later else None, tree
@@ -170,9 +170,9 @@ class LogSummarizer:
 
     # ── the whole log ────────────────────────────────────────────────────────────────────────────
 
-    def _whole(self) -> tuple[Tree, int]:
+    def _whole_tree(self) -> tuple[Tree, int]:
         """Return the tree of the whole log and the number of damage reports."""
-        tree = self._begun()
+        tree = self._new_tree()
         for entry in self._entries:
             if tree.partial and not self._is_placed(tree, entry):
                 raise NeedsFullRead
@@ -180,7 +180,7 @@ class LogSummarizer:
         tree.mark_unreadable(self._reader.damage)
         return tree, len(self._reader.damage) + len(tree.damage)
 
-    def _begun(self) -> Tree:
+    def _new_tree(self) -> Tree:
         """Return a new tree: empty, or with the inherited branch if the session is a fork."""
         tree = Tree()
         first = self._entries[0].value if self._entries else None
@@ -206,7 +206,7 @@ class LogSummarizer:
 
     def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
         """Return the branch that ends at the entry fed last, with later annotations of its nodes from `rest`."""
-        tree, damage, _ = self._folded()
+        tree, damage, _ = self._build_tree()
         path = {node.id for node in tree.branch(origin.entry).nodes}
         if damage or (self._mark is not None and self._mark.fold.id not in path):
             raise NeedsFullRead
@@ -234,10 +234,14 @@ class LogSummarizer:
 
     # ── from a bookmark ──────────────────────────────────────────────────────────────────────────
 
-    def _from(self, mark: Bookmark) -> Tree:
+    def _tree_from(self, mark: Bookmark) -> Tree:
         """Return the tree of a log that plainly continues from its bookmark, or raise `Rewritten`."""
         seqs = [entry.value.seq for entry in self._entries]
-        if not self._met or self._reader.damage or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs))):
+        if (
+            not self._found_bookmark
+            or self._reader.damage
+            or seqs != list(range(mark.after + 1, mark.after + 1 + len(seqs)))
+        ):
             raise NeedsFullRead
         tree = tree_from_bookmark(mark)
         self._fresh.clear()
@@ -263,7 +267,7 @@ class LogSummarizer:
     def _knows(self, name: str) -> bool:
         if name in self._fresh or name in self._passed:
             return True
-        return self._bookmark is not None and self._bookmark.knows(name)
+        return self._bookmark is not None and self._bookmark.has_entry(name)
 
     # ── the result ───────────────────────────────────────────────────────────────────────────────
 

@@ -116,7 +116,7 @@ class CatalogTables(Protocol):
 
     failures: tuple[type[Exception], ...]
     batch_bytes: int
-    stretch_bytes: int
+    write_bytes: int
 
     # ── filling ──────────────────────────────────────────────────────────────────────────────────
 

@@ -18,7 +18,7 @@ class _Position(msgspec.Struct, frozen=True):
     last: JournalRow
     counts: dict[str, int]
 
-    def fits(self, had: Mapping[str, int]) -> bool:
+    def matches(self, had: Mapping[str, int]) -> bool:
         """Whether the caller has exactly these pieces."""
         return all(had.get(reply_id, 0) == count for reply_id, count in self.counts.items())
 
@@ -28,12 +28,12 @@ class JournalCursor:
 
     def __init__(self, tables: StoreTables) -> None:
         self._tables = tables
-        self._stood: dict[str, _Position] = {}
+        self._positions: dict[str, _Position] = {}
 
-    def fresh(self, session: str, had: Mapping[str, int]) -> tuple[JournalPiece, ...]:
+    def new_pieces(self, session: str, had: Mapping[str, int]) -> tuple[JournalPiece, ...]:
         """The new pieces, or the first of them if there are many; `had` is the number the caller has, by reply id."""
-        stood = self._stood.get(session)
-        rows = self._tables.journals(session, since=stood.last.key) if stood is not None and stood.fits(had) else []
+        stood = self._positions.get(session)
+        rows = self._tables.journals(session, since=stood.last.key) if stood is not None and stood.matches(had) else []
         if stood is None or rows[:1] != [stood.last]:
             # The cached position does not apply: count all pieces again.
             last, counts, rows = None, dict[str, int](), self._tables.journals(session)
@@ -46,9 +46,9 @@ class JournalCursor:
             # If the caller has all pieces of this page, go on with the next page.
             rows = self._tables.journals(session, since=last.key + 1) if not pieces else []
         if last is None:
-            self._stood.pop(session, None)
+            self._positions.pop(session, None)
         else:
-            self._stood[session] = _Position(last, counts)
+            self._positions[session] = _Position(last, counts)
         return tuple(pieces)
 
 

@@ -55,10 +55,12 @@ class RowStore:
             return known.name
         stem = name_stem(agent, sender)
         last = self._tables.last_number(stem) or last_old_number(self.first_lines, agent, sender)
-        name, _ = self._made(session, stem, last, lambda number: make_first_row(first_line(number)))
+        name, _ = self._create_numbered(session, stem, last, lambda number: make_first_row(first_line(number)))
         return name
 
-    def _made(self, session: str, stem: str, last: int, rows: Callable[[int], Sequence[Row]]) -> tuple[str, bool]:
+    def _create_numbered(
+        self, session: str, stem: str, last: int, rows: Callable[[int], Sequence[Row]]
+    ) -> tuple[str, bool]:
         """Create a session under the next free number; return its name, and False if another process created it."""
         for number in range(last + 1, NUMBERS_MAX):
             name = f"{stem}{number}"
@@ -82,10 +84,10 @@ class RowStore:
         """See `ports.Store`."""
         known = self._tables.known(checked_id(session))
         if size == 0 and (known is None or known.id != session):
-            return self._adopted(session, checked_name(name), tuple(split_rows(raw, last_seq=-1)))
+            return self._create_adopted(session, checked_name(name), tuple(split_rows(raw, last_seq=-1)))
         known = self._find(session)
         end = self._ends.pop(known.id, None)
-        if end is None or end.size != size or end.ragged:
+        if end is None or end.size != size or end.lacks_newline:
             end = self._end(known.id)
         rows = tuple(split_rows(raw, last_seq=end.seq))
         addition = Addition(known.id, size, rows, refuse_known=False)
@@ -94,20 +96,20 @@ class RowStore:
         self._remember(known.id, end, raw)
         return known.name
 
-    def _adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
+    def _create_adopted(self, session: str, name: str, rows: Sequence[Row]) -> str:
         stem, number = split_name(name)
         if self._tables.make(session, name, stem, number or 0, rows):
             return name
-        name, is_ours = self._made(session, stem, self._tables.last_number(stem), lambda _: rows)
+        name, is_ours = self._create_numbered(session, stem, self._tables.last_number(stem), lambda _: rows)
         if not is_ours:
             raise Conflict(f"{name} has just been made by somebody else")
         return name
 
     def _remember(self, session: str, end: LogEnd, added: bytes) -> None:
         """Cache the end of a log that has grown by these bytes, so that the next `adopt` need not read it."""
-        if not end.ragged:
+        if not end.lacks_newline:
             for line in split_lines([added], offset=end.size):
-                end.take(line)
+                end.add(line)
             self._ends[session] = end
 
     def name(self, session: str) -> str:
@@ -147,15 +149,15 @@ class RowStore:
         """See `ports.Store`. Like `append_all` for one append, with less overhead."""
         append = AppendRequest(session, body, after, behind, fence, durable)
         for _ in range(_TRIES_MAX):
-            placed = self._placed(append)
-            answer = self._written(append, placed) if isinstance(placed, Draft) else placed
+            placed = self._make_draft(append)
+            answer = self._add_draft(append, placed) if isinstance(placed, Draft) else placed
             if isinstance(answer, SealedLine):
                 return answer
             if answer is not None:
                 raise answer
         raise Conflict(f"{session} is too busy")
 
-    def _written(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
+    def _add_draft(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
         """Add one draft; return the answer, or None if the draft must be created again."""
         if self._tables.add([draft.addition]) != [True]:
             return self._refused(append, draft)
@@ -179,7 +181,7 @@ class RowStore:
         for _ in range(_TRIES_MAX):
             drafts: list[tuple[int, Draft]] = []
             for at in trying:
-                placed = self._placed(appends[at])
+                placed = self._make_draft(appends[at])
                 if isinstance(placed, Draft):
                     drafts.append((at, placed))
                 else:
@@ -212,15 +214,15 @@ class RowStore:
                 again.append(at)
         return again
 
-    def _placed(self, append: AppendRequest) -> Draft | SealedLine | WakelogError:
+    def _make_draft(self, append: AppendRequest) -> Draft | SealedLine | WakelogError:
         """The draft of an append for its requested place; or the answer, if the log does not end there."""
         try:
             known = self._find(append.session)
             end = self._ends.pop(known.id, None)
-            if end is not None and can_append_after(end, after=append.after, behind=append.behind):
+            if end is not None and can_append_after(end, after=append.after, torn_bytes=append.behind):
                 return Draft(known.id, append, end)
             end = self._end(known.id)
-            if can_append_after(end, after=append.after, behind=append.behind):
+            if can_append_after(end, after=append.after, torn_bytes=append.behind):
                 return Draft(known.id, append, end)
             self._check_fence(known, append.fence)
             self._ends[known.id] = end
@@ -262,10 +264,10 @@ class RowStore:
             return end
         raw = last.raw.strip(b"\n")
         if last.raw.endswith(b"\n") and find_seal(raw) is not None and find_seq(raw) is not None:
-            end.take(Line(raw, last.size - len(raw) - 1))
+            end.add(Line(raw, last.size - len(raw) - 1))
             return end
         for line in self.load(session):
-            end.take(line)
+            end.add(line)
         return end
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -316,12 +318,12 @@ class RowStore:
         known = self._find(session)
         for _ in range(_TRIES_MAX):
             lease = self._tables.lease(known.id)
-            placed = self._placed(AppendRequest(session, body, after, behind))
+            placed = self._make_draft(AppendRequest(session, body, after, behind))
             if isinstance(placed, WakelogError):
                 raise placed
             if isinstance(placed, SealedLine):
                 # The entry is stored already. If the lease in force is the one it took, an earlier try succeeded.
-                if lease is not None and lease.stands and (lease.fence, lease.holder) == (placed.seq, holder):
+                if lease is not None and lease.is_in_force and (lease.fence, lease.holder) == (placed.seq, holder):
                     return Lease(session, holder, placed.seq)
                 raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
             void = _fence_of_dead_holder(known, lease)
@@ -343,7 +345,7 @@ class RowStore:
     def held(self, session: str) -> Lease | None:
         """See `ports.Store`."""
         lease = self._tables.lease(self._find(session).id)
-        if lease is None or not lease.stands or lease.process.is_gone:
+        if lease is None or not lease.is_in_force or lease.process.is_dead:
             return None
         return Lease(session, lease.holder, lease.fence)
 
@@ -372,7 +374,7 @@ class RowStore:
 
     def _news(self, session: str, after: int, had: Mapping[str, int]) -> FollowResult:
         # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
-        fresh = self._journals.fresh(session, had)
+        fresh = self._journals.new_pieces(session, had)
         return FollowResult(tuple(self.load(session, after=after)), fresh)
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
@@ -412,9 +414,9 @@ class RowStore:
 
 def _fence_of_dead_holder(known: SessionRef, lease: LeaseRow | None) -> int | None:
     """The fence of a lease whose holder is dead, or None; `Conflict` if the lease is in force."""
-    if lease is None or not lease.stands:
+    if lease is None or not lease.is_in_force:
         return None
-    if not lease.process.is_gone:
+    if not lease.process.is_dead:
         raise Conflict(f"{known.name} is being run by {lease.holder}", hint="wait for it, or stop that process")
     return lease.fence
 

@@ -77,7 +77,7 @@ class LeaseRow(msgspec.Struct, frozen=True):
 
     holder: str
     fence: int
-    stands: bool
+    is_in_force: bool
     process: ProcessIdentity
 
 

@@ -75,9 +75,9 @@ class KernelSync:
             self._addresses[at] = ctypes.addressof(self._requests) + at * ctypes.sizeof(_Request)
         self._context: ctypes.c_ulong | None = None
         self._pid = os.getpid()
-        self._begun()
+        self._open_context()
 
-    def _begun(self) -> ctypes.c_ulong:
+    def _open_context(self) -> ctypes.c_ulong:
         """The AIO context of this process, created on first use."""
         if self._context is None:
             made = ctypes.c_ulong(0)
@@ -86,7 +86,7 @@ class KernelSync:
             self._end = weakref.finalize(self, self._libc.syscall, ctypes.c_long(self._destroy), made)
         return self._context
 
-    def _leave_to_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Reset the state in a forked child: contexts are not inherited, and the parent's lock may have been held."""
         if self._pid != os.getpid():
             self._context, self._turn, self._pid = None, threading.Lock(), os.getpid()
@@ -101,23 +101,23 @@ class KernelSync:
     def _sync_some(self, descriptors: Sequence[int]) -> list[OSError | None]:
         if len(descriptors) == 1:
             return [fdatasync(descriptors[0])]
-        self._leave_to_parent()
+        self._reset_after_fork()
         with self._turn:
             try:
-                context = self._begun()
+                context = self._open_context()
             except OSError:
                 return list(map(fdatasync, descriptors))
             try:
-                failures, taken = self._hand_over(context, descriptors)
+                failures, taken = self._submit_all(context, descriptors)
                 self._wait(context, taken, failures)
             except BaseException as error:
-                self._let_go()
+                self._close_context()
                 if isinstance(error, OSError):
                     return [error] * len(descriptors)
                 raise
         return failures
 
-    def _hand_over(self, context: ctypes.c_ulong, descriptors: Sequence[int]) -> tuple[list[OSError | None], int]:
+    def _submit_all(self, context: ctypes.c_ulong, descriptors: Sequence[int]) -> tuple[list[OSError | None], int]:
         """Submit all syncs; return the errors known so far and the number of results to wait for."""
         failures: list[OSError | None] = [None] * len(descriptors)
         for request, descriptor in zip(self._requests, descriptors, strict=False):
@@ -152,16 +152,16 @@ class KernelSync:
             raise _os_error(ctypes.get_errno())
         return result
 
-    def _let_go(self) -> None:
+    def _close_context(self) -> None:
         if self._context is not None:
             self._end()
         self._context = None
 
     def close(self) -> None:
         """See `Sync`."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         with self._turn:
-            self._let_go()
+            self._close_context()
 
 
 def fdatasync(descriptor: int) -> OSError | None:

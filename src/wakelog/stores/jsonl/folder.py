@@ -60,10 +60,10 @@ class Folder:
         with storage(f"make the folder {os.path.join(path, *parts)}"):
             if not os.path.isdir(path):
                 make_private_folders(os.path.dirname(path))
-            self._make_ours(path, follow=True)
+            self._make_checked(path, follow=True)
             for part in parts:
                 path = os.path.join(path, part)
-                self._make_ours(path, follow=False)
+                self._make_checked(path, follow=False)
         return path
 
     def inside(self, *parts: str) -> str:
@@ -114,7 +114,7 @@ class Folder:
                 if is_name and entry.is_file(follow_symlinks=False):
                     yield entry
 
-    def _make_ours(self, path: str, *, follow: bool) -> None:
+    def _make_checked(self, path: str, *, follow: bool) -> None:
         """Create one folder if it is missing, and check its owner.
 
         The name of a new folder is synced, because files in it are durable only if that name is.
@@ -137,14 +137,14 @@ class Folder:
         The log is checked by its open descriptor. Links inside the store are skipped because they are never followed.
         """
         for above in folders_above(self.path):
-            yield from self._judged(above, self.custody.exposure_above, follow=True)
-        yield from self._judged(self.path, self.custody.exposure, follow=True)
+            yield from self._checked_path(above, self.custody.exposure_above, follow=True)
+        yield from self._checked_path(self.path, self.custody.exposure, follow=True)
         for path in (*(os.path.join(self.path, name) for name in _SUBFOLDERS), *paths):
-            yield from self._judged(path, self.custody.exposure, follow=False)
+            yield from self._checked_path(path, self.custody.exposure, follow=False)
         if log is not None:
-            yield from self._judged_log(log)
+            yield from self._checked_log(log)
 
-    def _judged(
+    def _checked_path(
         self, path: str, judge: Callable[[str, os.stat_result], Exposure | None], *, follow: bool
     ) -> Iterator[Exposure]:
         with storage(f"look at {path}"):
@@ -156,7 +156,7 @@ class Folder:
         if exposure is not None:
             yield exposure
 
-    def _judged_log(self, name: str) -> Iterator[Exposure]:
+    def _checked_log(self, name: str) -> Iterator[Exposure]:
         descriptor = self.open_log(name)
         try:
             exposure = self.custody.exposure(self.log_path(name), os.fstat(descriptor))

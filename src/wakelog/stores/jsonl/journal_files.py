@@ -32,7 +32,7 @@ class JournalFiles:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._stood: dict[str, dict[str, _Position]] = {}
+        self._positions: dict[str, dict[str, _Position]] = {}
 
     def add(self, name: str, reply_id: str, piece: bytes) -> None:
         """Add a piece to a reply's journal."""
@@ -53,7 +53,7 @@ class JournalFiles:
         with storage(f"read the journals of {name}"):
             return {reply_id: JournalPieces(os.path.join(folder, reply_id)) for reply_id in _journals_in(folder)}
 
-    def read_on(self, name: str, had: Mapping[str, int]) -> list[JournalPiece]:
+    def read_new(self, name: str, had: Mapping[str, int]) -> list[JournalPiece]:
         """The new pieces of each journal; `had` is the number of pieces the caller has, by reply id.
 
         The last read position of each journal is cached, so that a growing journal is not read again from its start.
@@ -61,7 +61,7 @@ class JournalFiles:
         new pieces are returned for each journal; the next call returns the rest.
         """
         found: list[JournalPiece] = []
-        stood, now = self._stood.pop(name, {}), dict[str, _Position]()
+        stood, now = self._positions.pop(name, {}), dict[str, _Position]()
         with storage(f"read the journals of {name}"):
             for reply_id, file in self._opened(name):
                 count = had.get(reply_id, 0)
@@ -69,7 +69,7 @@ class JournalFiles:
                 fresh, now[reply_id] = _read_new(file, before, count)
                 found += [JournalPiece(reply_id, at, piece) for at, piece in enumerate(fresh, count)]
         if now:
-            self._stood[name] = now
+            self._positions[name] = now
         return found
 
     def _opened(self, name: str) -> Iterator[tuple[str, BinaryIO]]:

@@ -65,7 +65,7 @@ class LeaseFiles:
         record = self.read(name)
         if record is None or record.process.boot != boot_id() or record.expires <= self._now():
             return None
-        return None if record.process.is_gone else record
+        return None if record.process.is_dead else record
 
     def write(self, name: str, lease: Lease, ttl_s: float) -> None:
         """Write a lease of this process that expires after `ttl_s` seconds."""
@@ -145,7 +145,7 @@ class OpenLogs:
         self._looking = threading.Lock()
         self._pid = os.getpid()
 
-    def taken(self, name: str, lock_wait: LockWait | None = None) -> "AppendLock":
+    def append_lock(self, name: str, lock_wait: LockWait | None = None) -> "AppendLock":
         """The append lock of a session, for a `with` statement. `lock_wait` overrides the limit of the store."""
         return AppendLock(self, name, lock_wait)
 
@@ -156,7 +156,7 @@ class OpenLogs:
 
     def look_up(self, name: str) -> OpenLog:
         """The open log of a name, counted as in use until `give_back`."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         with self._looking:
             log = self._logs.get(name)
             if log is None or log.closed:
@@ -164,7 +164,7 @@ class OpenLogs:
             log.users += 1
             return log
 
-    def settle(self, name: str, log: OpenLog) -> None:
+    def resolve_doubt(self, name: str, log: OpenLog) -> None:
         """Write the bytes in doubt again. On failure the log stays in doubt and the append is refused.
 
         The log gets a new open file, because the old one may still report the earlier error.
@@ -186,7 +186,7 @@ class OpenLogs:
         end = log.end if log is not None and self._pid == os.getpid() else None
         # An appender updates seq before size, so with size compared first, a half-updated end never matches. Without a
         # seal on the last line, the seq alone does not prove that there is nothing new.
-        return end is not None and end.size == size and end.seq == seq and end.sealed
+        return end is not None and end.size == size and end.seq == seq and end.ends_sealed
 
     def give_back(self, log: OpenLog) -> None:
         """Count one user of the log less."""
@@ -198,7 +198,7 @@ class OpenLogs:
         with self._looking:
             self._close_unused(keep=0)
 
-    def _leave_to_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child, close the inherited descriptors and reset the locks, which threads may have held."""
         if self._pid == os.getpid():
             return

@@ -94,7 +94,7 @@ class SessionNames:
     def _link_all(self) -> None:
         """Recreate the id links of all logs after `by-id/` was removed, so that ids in use are not used again."""
         for session, name in self._ids():
-            self._point("by-id", session, name)
+            self._link("by-id", session, name)
 
     def _ids(self, without: Collection[str | None] = ()) -> Iterator[tuple[str, str]]:
         """The session id and the name of every log, read from its first line; logs named in `without` are skipped."""
@@ -126,7 +126,7 @@ class SessionNames:
         try:
             write_all(descriptor, content)
             os.fsync(descriptor)
-            self._point("by-id", session, name)
+            self._link("by-id", session, name)
             os.link(draft, path)
         except FileExistsError:
             return False
@@ -141,7 +141,7 @@ class SessionNames:
         sync_folder(self._folder.path)
         sync_folder(os.path.join(self._folder.path, "by-id"))
 
-    def _point(self, folder: str, link: str, name: str) -> None:
+    def _link(self, folder: str, link: str, name: str) -> None:
         """Create or replace a link to a log atomically."""
         path = os.path.join(self._folder.path, folder, link)
         fresh = os.path.join(self._folder.path, folder, f".{os.getpid()}-{threading.get_ident()}.new")
@@ -160,7 +160,7 @@ class SessionNames:
         for link in links:
             os.unlink(os.path.join(self._folder.path, "by-title", link))
         if title:
-            self._point("by-title", _title_link(title, name), name)
+            self._link("by-title", _title_link(title, name), name)
 
     def _title_links(self, name: str = "") -> dict[str, list[str]]:
         """The links in `by-title/` by the log they point at; with a `name`, only links that end with it."""
@@ -190,7 +190,7 @@ class SessionNames:
                 target = _link_target(os.path.join(folder, session))
                 # If two logs have the same id, only one of them can be linked.
                 if target is None or target == name or self._id_of(target) != session:
-                    self._point("by-id", session, name)
+                    self._link("by-id", session, name)
                     yield os.path.join("by-id", session)
 
     def _relink_titles(self, titles: Mapping[str, str]) -> Iterator[str]:

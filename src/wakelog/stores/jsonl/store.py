@@ -115,7 +115,7 @@ class JsonlStore:
     ) -> SealedLine:
         """See `ports.Store`."""
         name = self.name(session)
-        with self._logs.taken(name) as log:
+        with self._logs.append_lock(name) as log:
             if fence is not None:
                 self._check_fence(name, fence)
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
@@ -156,7 +156,7 @@ class JsonlStore:
         taken: dict[str, OpenLog | WakelogError] = {}
         for name in names[:most]:
             try:
-                taken[name] = held.enter_context(self._logs.taken(name, lock_wait))
+                taken[name] = held.enter_context(self._logs.append_lock(name, lock_wait))
             except TooManyOpenFiles as error:
                 number = sum(isinstance(log, OpenLog) for log in taken.values())
                 if not number:
@@ -231,19 +231,19 @@ class JsonlStore:
         if made is not None:
             return made
         name = self.name(session)
-        with self._logs.taken(name) as log:
+        with self._logs.append_lock(name) as log:
             if log.size != size:
                 raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
             if log.doubt is not None:
-                self._logs.settle(name, log)
+                self._logs.resolve_doubt(name, log)
             self._write(name, log, raw, durable=True)
         return name
 
     def _append(self, name: str, log: OpenLog, body: bytes, *, after: int, behind: int, durable: bool) -> SealedLine:
         if log.doubt is not None:
-            self._logs.settle(name, log)
+            self._logs.resolve_doubt(name, log)
         end = log.end = self._caught_up(log)
-        if not can_append_after(end, after=after, behind=behind):
+        if not can_append_after(end, after=after, torn_bytes=behind):
             there = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
             if there is None:
                 raise Conflict(f"{name} has moved on to entry {end.seq}")
@@ -283,19 +283,19 @@ class JsonlStore:
             return log.end
         # Bytes after a last line without LF belong to that line, so the line is read again.
         stood, log.end = log.end, None
-        is_good = stood is not None and stood.size < log.size and not stood.ragged
+        is_good = stood is not None and stood.size < log.size and not stood.lacks_newline
         known = stood if is_good else _last_sealed(log.log, log.size)
         end = known or LogEnd()
         for line in split_lines(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and find_seal(line.raw) is None:
                 return self._from_start(log.log, log.size)
-            end.take(line)
+            end.add(line)
         return end
 
     def _from_start(self, descriptor: int, size: int) -> LogEnd:
         end = LogEnd()
         for line in split_lines(blocks(descriptor, 0, size)):
-            end.take(line)
+            end.add(line)
         return end
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -344,7 +344,7 @@ class JsonlStore:
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""
         name = self.name(session)
-        with self._logs.taken(name) as log:
+        with self._logs.append_lock(name) as log:
             record = self._leases.in_force(name)
             if record is not None:
                 raise Conflict(f"{name} is being run by {record.holder}", hint="wait for it, or stop that process")
@@ -356,14 +356,14 @@ class JsonlStore:
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """See `ports.Store`."""
         name = self.name(lease.session)
-        with self._logs.taken(name):
+        with self._logs.append_lock(name):
             self._check_fence(name, lease.fence)
             self._leases.write(name, lease, ttl_s)
 
     def release(self, lease: Lease) -> None:
         """See `ports.Store`."""
         name = self.name(lease.session)
-        with self._logs.taken(name):
+        with self._logs.append_lock(name):
             record = self._leases.read(name)
             if record is not None and record.fence == lease.fence:
                 self._leases.end(name, record)
@@ -386,7 +386,7 @@ class JsonlStore:
         seen = -1
         while True:
             # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
-            fresh = self._journals.read_on(self.name(session), pieces)
+            fresh = self._journals.read_new(self.name(session), pieces)
             with storage(f"follow {session}"):
                 size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
             lines = tuple(self.load(session, after=after)) if size != seen else ()
@@ -403,7 +403,7 @@ class JsonlStore:
         if fence is None:
             self._journals.add(name, reply_id, piece)
             return
-        with self._logs.taken(name):
+        with self._logs.append_lock(name):
             self._check_fence(name, fence)
             self._journals.add(name, reply_id, piece)
 
@@ -442,6 +442,6 @@ def _last_sealed(descriptor: int, size: int) -> LogEnd | None:
         if find_seal(line.raw) is None or find_seq(line.raw) is None:
             return None
         end = LogEnd()
-        end.take(line)
+        end.add(line)
         return end
     return None

@@ -110,7 +110,7 @@ class PostgresCatalog:
 
     failures: tuple[type[Exception], ...] = (CatalogUnusable, msgspec.MsgspecError)
     batch_bytes = 64 * 1024 * 1024
-    stretch_bytes = 2 * 1024 * 1024
+    write_bytes = 2 * 1024 * 1024
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -179,7 +179,7 @@ class PostgresCatalog:
 
     def _copied(self, words: Sequence[tuple[str, SearchableEntry]]) -> dict[tuple[str, int], tuple[Any, ...]]:
         """The rows to copy for indexed entries, by session name and place."""
-        folded = self._lexing.folded([worded.text for _, worded in words])
+        folded = self._lexing.tokenize([worded.text for _, worded in words])
         return {
             (name, one.place): _entry_values(name, one, text) for (name, one), text in zip(words, folded, strict=True)
         }
@@ -211,7 +211,7 @@ class PostgresCatalog:
             return []
         hits = PostgresSearch(self._lexing, query, now_ms, mark)
         with self._connected() as connection:
-            return hits.behind(connection, after, limit)
+            return hits.hits_after(connection, after, limit)
 
     # ── rebuilding and closing ───────────────────────────────────────────────────────────────────
 

@@ -132,8 +132,8 @@ class _ConnectionBroke(Exception):
 class _Connection(psycopg.Connection[TupleRow]):
     """A connection with a reusable cursor. Connection errors go into `failures`: the pool does not pass them on."""
 
-    kept: psycopg.Cursor[TupleRow]
-    ear: select.poll
+    reused_cursor: psycopg.Cursor[TupleRow]
+    poller: select.poll
     # None until the connection is set up completely.
     watch: LockWatch | None = None
 
@@ -143,8 +143,8 @@ class _Connection(psycopg.Connection[TupleRow]):
     ) -> Self:
         try:
             connection = super().connect(conninfo, **parameters)
-            connection.kept, connection.ear = connection.cursor(binary=True), select.poll()
-            connection.ear.register(connection.fileno(), select.POLLIN)
+            connection.reused_cursor, connection.poller = connection.cursor(binary=True), select.poll()
+            connection.poller.register(connection.fileno(), select.POLLIN)
             # By default psycopg chooses an integer type by size, which prepares a new statement when a number grows.
             connection.adapters.register_dumper(int, Int8BinaryDumper)
             if not url.is_pooled:
@@ -191,7 +191,7 @@ class Connections:
         self._opening = threading.Lock()
         self._failures: Failures = deque(maxlen=1)
         self._pool: ConnectionPool[_Connection] | None = None
-        self._at_hand: list[_Connection] = []
+        self._spare: list[_Connection] = []
 
     def run(
         self, statement: LiteralString, given: Parameters | None = None, *, again: bool = True, writes: bool = False
@@ -221,7 +221,7 @@ class Connections:
         is_done = False
         try:
             # Creating a cursor takes 10 % of an append. The kept cursor retains its last result, which must be small.
-            cursor = connection.kept if writes else connection.cursor(binary=True)
+            cursor = connection.reused_cursor if writes else connection.cursor(binary=True)
             rows = cursor.execute(statement, given).fetchall()
             is_done = True
         except errors.LockNotAvailable as error:
@@ -235,8 +235,8 @@ class Connections:
                 raise _ConnectionBroke from error
             raise
         finally:
-            if is_done and pool is self._pool and not self._at_hand:
-                self._at_hand.append(connection)
+            if is_done and pool is self._pool and not self._spare:
+                self._spare.append(connection)
             else:
                 pool.putconn(connection)
         return rows
@@ -258,7 +258,7 @@ class Connections:
     def _opened(self) -> ConnectionPool[_Connection]:
         if self._pid != os.getpid():
             # Kept and never closed: closing would end the parent's sessions on the server.
-            _INHERITED.extend((self._pool, self._at_hand))
+            _INHERITED.extend((self._pool, self._spare))
             self._begin()
         pool = self._pool
         if pool is not None:
@@ -285,7 +285,7 @@ class Connections:
         begun = time.monotonic()
         while True:
             try:
-                connection = self._at_hand.pop() if self._at_hand else pool.getconn(timeout=_FAILURE_CHECK_S)
+                connection = self._spare.pop() if self._spare else pool.getconn(timeout=_FAILURE_CHECK_S)
             except IndexError:
                 continue  # another thread was faster
             except PoolTimeout:
@@ -293,7 +293,7 @@ class Connections:
                 continue
             except PoolClosed as error:
                 raise StoreError("the store was closed while it was used", hint="try again") from error
-            if not connection.ear.poll(0) or _is_alive(connection):
+            if not connection.poller.poll(0) or _is_alive(connection):
                 return connection
             connection.close()
             pool.putconn(connection)
@@ -315,7 +315,7 @@ class Connections:
             self._pool = None
             with contextlib.suppress(IndexError):
                 while True:
-                    pool.putconn(self._at_hand.pop())
+                    pool.putconn(self._spare.pop())
             pool.close()
 
 

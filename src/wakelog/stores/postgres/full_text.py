@@ -54,22 +54,22 @@ class TextConditions(msgspec.Struct, frozen=True):
     """
 
     query: str
-    held: list[str]
-    each: list[str]
-    shunned: list[str]
+    phrases: list[str]
+    terms: list[str]
+    excluded: list[str]
     is_possible: bool
 
 
 def text_conditions(query: Query, lexing: Tokenizer) -> TextConditions:
     """The conditions for the terms of a query."""
-    folded = lexing.folded([term.text for term in query.terms])
+    folded = lexing.tokenize([term.text for term in query.terms])
     terms = [(term, text) for term, text in zip(query.terms, folded, strict=True) if text]
     must = [(term, text) for term, text in terms if not term.without]
     return TextConditions(
         query=" & ".join(word for term, text in must for word in _tsquery_words(term, text)),
-        held=[_in_folded(term, text) for term, text in must if " " in text or len(text.encode()) >= _WORD_MAX_BYTES],
-        each=[_in_folded(term, text) for term, text in must],
-        shunned=[_in_folded(term, text) for term, text in terms if term.without],
+        phrases=[_in_folded(term, text) for term, text in must if " " in text or len(text.encode()) >= _WORD_MAX_BYTES],
+        terms=[_in_folded(term, text) for term, text in must],
+        excluded=[_in_folded(term, text) for term, text in terms if term.without],
         is_possible=len(must) == len(query.wanted),
     )
 
@@ -146,14 +146,16 @@ class PostgresSearch:
         self._mark = mark
         self._match = match_expression(query)
         self._wanted = text_conditions(query, lexing)
-        conditions: list[LiteralString] = [_CONTAINS] * len(self._wanted.held) + [_LACKS] * len(self._wanted.shunned)
-        values: list[Any] = [*self._wanted.held, *self._wanted.shunned]
+        conditions: list[LiteralString] = [_CONTAINS] * len(self._wanted.phrases) + [_LACKS] * len(
+            self._wanted.excluded
+        )
+        values: list[Any] = [*self._wanted.phrases, *self._wanted.excluded]
         for field in query.fields:
             conditions += (" AND NOT " if field.without else " AND ", _CONDITIONS[field.name])
             values += values_to_bind(field, now_ms)
         self._conditions, self._values = "".join(conditions), values
 
-    def behind(self, connection: Connection, after: HitPosition | None, limit: int) -> list[SearchHit]:
+    def hits_after(self, connection: Connection, after: HitPosition | None, limit: int) -> list[SearchHit]:
         """Up to `limit` hits behind a place; the first ones for None."""
         if not self._wanted.is_possible:
             return []
@@ -164,8 +166,8 @@ class PostgresSearch:
 
     def _ranked(self, connection: Connection, after: HitPosition, limit: int) -> list[TupleRow]:
         start = (after.rank, after.age_ms, after.name, after.place)
-        each: LiteralString = _CONTAINS * len(self._wanted.each) + _END_OF_TERMS
-        values = (self._wanted.query, f"'{TRUNCATED}'", *self._wanted.each, *self._values, *start, limit)
+        each: LiteralString = _CONTAINS * len(self._wanted.terms) + _END_OF_TERMS
+        values = (self._wanted.query, f"'{TRUNCATED}'", *self._wanted.terms, *self._values, *start, limit)
         return connection.execute(_RANKED + each + self._conditions + _BEST_FIRST, values, binary=True).fetchall()
 
     def _newest(self, connection: Connection, after: HitPosition, limit: int) -> list[TupleRow]:

@@ -47,7 +47,7 @@ class Notifications:
         self._idle: list[_Listener] = []
         self._turn = threading.Lock()
 
-    def tell(self, sessions: Sequence[str]) -> None:
+    def notify(self, sessions: Sequence[str]) -> None:
         """Notify the followers of sessions. Errors are ignored, because the entries are committed already."""
         if sessions:
             with contextlib.suppress(WakelogError):
@@ -75,18 +75,18 @@ class Notifications:
             return None
         with self._turn:
             kept = self._idle.pop() if self._idle else None
-        if kept is not None and kept.listens(session):
+        if kept is not None and kept.start(session):
             return kept
         # A read-only role, a standby, or a server without a free connection: the caller polls instead.
         with contextlib.suppress(psycopg.Error):
             listener = _Listener(psycopg.connect(**place.parameters()))
-            if listener.listens(session):
+            if listener.start(session):
                 return listener
         return None
 
     def _keep(self, listener: "_Listener") -> None:
         with self._turn:
-            if not self._idle and listener.rests():
+            if not self._idle and listener.stop():
                 self._idle.append(listener)
                 return
         listener.close()
@@ -107,7 +107,7 @@ class _Listener:
         self._connection = connection
         self._session, self._until = "", 0.0
 
-    def listens(self, session: str) -> bool:
+    def start(self, session: str) -> bool:
         """Start to listen and mark the log as followed; on an error close the connection and return False."""
         try:
             self._connection.execute("LISTEN wakelog")
@@ -136,7 +136,7 @@ class _Listener:
         except psycopg.Error:
             time.sleep(max(0.0, min(deadline - time.monotonic(), _POLL_S)))
 
-    def rests(self) -> bool:
+    def stop(self) -> bool:
         """Stop listening; return whether the connection can be used again."""
         try:
             self._connection.execute("UNLISTEN wakelog")

@@ -224,7 +224,7 @@ class PostgresTables:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._blobs = PostgresBlobs(database)
-        self._news = Notifications(database)
+        self._notifications = Notifications(database)
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -285,18 +285,18 @@ class PostgresTables:
             if isinstance(error.__cause__, UniqueViolation):
                 return addition.session in self._add_many([addition])
             raise
-        self._tell(addition.session, found)
+        self._notify(addition.session, found)
         return bool(found)
 
-    def _tell(self, session: str, found: Sequence[tuple[bool | None, Any]]) -> None:
+    def _notify(self, session: str, found: Sequence[tuple[bool | None, Any]]) -> None:
         if found and found[0][0]:
-            self._news.tell([session])
+            self._notifications.notify([session])
 
     def _add_many(self, additions: Sequence[Addition]) -> set[str]:
         again = all(_is_resolved_by_id(addition) for addition in additions)
         durable = any(addition.durable for addition in additions)
         found = self._database.write(APPEND_MANY, append_many_parameters(additions), durable=durable, again=again)
-        self._news.tell([session for session, is_followed, _ in found if is_followed])
+        self._notifications.notify([session for session, is_followed, _ in found if is_followed])
         return {session for session, _, _ in found}
 
     def sync(self) -> None:
@@ -340,7 +340,7 @@ class PostgresTables:
         whose = {"boot": process.boot, "pids": process.pids, "pid": process.pid, "born": process.born}
         asked = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
         found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | asked)
-        self._tell(addition.session, found)
+        self._notify(addition.session, found)
         return bool(found)
 
     def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
@@ -366,7 +366,7 @@ class PostgresTables:
         """See `Tables`."""
         given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
         found = self._database.write(_JOURNAL, given, durable=False, again=False)
-        self._tell(session, found)
+        self._notify(session, found)
         return bool(found)
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
@@ -389,7 +389,7 @@ class PostgresTables:
 
     def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
         """See `Tables`."""
-        return self._news.watching(session)
+        return self._notifications.watching(session)
 
     # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 
@@ -400,7 +400,7 @@ class PostgresTables:
 
     def close(self) -> None:
         """See `Tables`."""
-        self._news.close()
+        self._notifications.close()
         self._database.close()
 
 

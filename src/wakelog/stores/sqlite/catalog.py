@@ -43,7 +43,7 @@ class SqliteCatalog(FtsTables):
     failures: tuple[type[Exception], ...] = (StoreError, msgspec.MsgspecError)
     batch_bytes = 64 * 1024 * 1024
     # Bytes written in one transaction. Appends wait while it lasts.
-    stretch_bytes = 512 * 1024
+    write_bytes = 512 * 1024
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file

@@ -94,8 +94,8 @@ class SqliteFile:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The read connection. A missing file reads as an empty database."""
-        self._leave_to_parent()
-        with self._reading, self._failing("read", "read"):
+        self._reset_after_fork()
+        with self._reading, self._translating_errors("read", "read"):
             if self._is_begun():
                 yield self._connection("read")
                 return
@@ -128,7 +128,7 @@ class SqliteFile:
 
     def take_turn(self, use: _Use) -> sqlite3.Connection:
         """Wait in the queue of writers and return the connection. Other writers are excluded only by a transaction."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         wait = None
         if not self._writing.acquire(blocking=False):
             wait = self._new_wait()
@@ -144,7 +144,7 @@ class SqliteFile:
             raise
         try:
             if doubt_of(self._lock) is not None:
-                self._settle()
+                self._resolve_doubt()
             connection = self._connection(use)
             self._bring_up_to_date(connection)
         except BaseException as error:
@@ -198,7 +198,7 @@ class SqliteFile:
             wal.mark_if_in_doubt(self._lock, result_code(error))
             self._drop(use, lock=self._lock if self._is_queued else None)
         elif use == "quick" and error is None and self._is_queued:
-            self._keep_short()
+            self._checkpoint_if_long()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         self._writing.release()
         if isinstance(error, sqlite3.Error):
@@ -209,7 +209,7 @@ class SqliteFile:
         with self.turn():
             wal.sync(self.path, self._lock)
 
-    def _settle(self) -> None:
+    def _resolve_doubt(self) -> None:
         """Write the bytes in doubt again, and drop the write connections, which may still report the old error.
 
         `StoreBusy` without the lock on the lock file: a writer that proceeded without it must not rewrite the
@@ -221,7 +221,7 @@ class SqliteFile:
         self._drop("sync", lock=self._lock)
         self._drop("quick", lock=self._lock)
 
-    def _keep_short(self) -> None:
+    def _checkpoint_if_long(self) -> None:
         """Checkpoint the write-ahead log if unsynced commits made it long; checked once every `_CHANGES` rows."""
         connection = self._connections["quick"]
         changes = connection.total_changes // _CHECKPOINT_CHECK_ROWS
@@ -236,12 +236,12 @@ class SqliteFile:
         """
         real = os.path.realpath(self.path)
         for above in folders_above(self.path):
-            yield from self._judged(above, self.custody.exposure_above)
+            yield from self._checked_path(above, self.custody.exposure_above)
         beside = (f"{real}{ending}" for ending in ("-wal", "-shm", "-journal"))
         for path in dict.fromkeys((self.path, *beside, f"{self.path}-lock")):
-            yield from self._judged(path, self.custody.exposure)
+            yield from self._checked_path(path, self.custody.exposure)
 
-    def _judged(self, path: str, judge: Callable[[str, os.stat_result], Exposure | None]) -> Iterator[Exposure]:
+    def _checked_path(self, path: str, judge: Callable[[str, os.stat_result], Exposure | None]) -> Iterator[Exposure]:
         with storage(f"look at {path}"):
             try:
                 exposure = judge(path, os.stat(path))
@@ -257,7 +257,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close all connections and the lock file; the next use opens them again."""
-        self._leave_to_parent()
+        self._reset_after_fork()
         with self._writing, self._reading:
             wal.close(self.path, self._connections.values())
             self._connections.clear()
@@ -300,7 +300,7 @@ class SqliteFile:
             self._check_access(os.W_OK, "write to")
             return self._connected("rw")
         self._check_access(os.R_OK, "read")
-        for mode in self._ways_to_read():
+        for mode in self._read_modes():
             with contextlib.suppress(sqlite3.OperationalError):
                 connection = self._connected(mode)
                 connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -321,7 +321,7 @@ class SqliteFile:
         if os.path.exists(self.path) and not os.access(self.path, how):
             raise storage_error(f"{doing} {self.path}", PermissionError(errno.EACCES, ""))
 
-    def _ways_to_read(self) -> tuple[str, ...]:
+    def _read_modes(self) -> tuple[str, ...]:
         """The modes to try for reading. Without write access no files may be created beside the database.
 
         In that case a file without a write-ahead log can only be read as immutable.
@@ -363,7 +363,7 @@ class SqliteFile:
     def _opened_lock(self) -> int:
         return os.open(f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def _leave_to_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Reset the state in a forked child. Inherited connections stay open: closing them would affect the parent."""
         if self._pid != os.getpid():
             _INHERITED.extend(self._connections.values())
@@ -405,7 +405,7 @@ class SqliteFile:
     # ── errors ───────────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
-    def _failing(self, use: _Use, doing: str) -> Iterator[None]:
+    def _translating_errors(self, use: _Use, doing: str) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:

@@ -298,7 +298,7 @@ class SqliteTables:
         """See `Tables`."""
         with self._file.writing() as db:
             lease = self._lease(db, addition.session)
-            if lease is not None and lease.stands and lease.fence != void:
+            if lease is not None and lease.is_in_force and lease.fence != void:
                 return False
             if not self._add(db, addition):
                 return False

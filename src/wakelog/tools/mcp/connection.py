@@ -111,7 +111,7 @@ class Connection:
         self._offered: dict[str, str] = {}
         """Tools of the received pages, by name, with the reason why they cannot be read (empty: they can)."""
         self._scope = SpawnScope()
-        self._task = asyncio.create_task(self._live(), name=f"mcp:{server.name}")
+        self._task = asyncio.create_task(self._run(), name=f"mcp:{server.name}")
 
     @property
     def is_over(self) -> bool:
@@ -134,29 +134,29 @@ class Connection:
 
     # ── lifecycle ────────────────────────────────────────────────────────────────────────────────
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         try:
             with self._scope.scope:
-                await self._attempts()
+                await self._start()
         finally:
             self._end.set()
             self._words.close()
-            self._not_ready("was ended before it had started")
+            self._fail_start("was ended before it had started")
 
-    async def _attempts(self) -> None:
+    async def _start(self) -> None:
         """Start the server. One that dies of the newest handshake is started again with the old one."""
         fault = await self._attempt("auto")
         if not self._ready.done() and not self._end.is_set() and isinstance(fault, MCPError):
-            self._words.forget()
+            self._words.clear()
             fault = await self._attempt("legacy")
         self._words.close()
         if self._ready.done() and fault is not None:
             self._words.note(f"[{_exception_text(fault)}]")
-        self._not_ready(f"did not start: {_exception_text(fault)}")
+        self._fail_start(f"did not start: {_exception_text(fault)}")
 
-    def _not_ready(self, why: str) -> None:
+    def _fail_start(self, why: str) -> None:
         if not self._ready.done():
-            self._ready.set_exception(ServerFailure(self._with_words(why)))
+            self._ready.set_exception(ServerFailure(self._with_stderr(why)))
             # Marks the exception as retrieved: the callers that waited may be gone.
             self._ready.exception()
 
@@ -164,16 +164,16 @@ class Connection:
         """Start the server and stay until the end; return the error that kept it from starting, or ended it."""
         over = asyncio.Event()
         client = _Client(
-            open_streams(self._server, self._words, self._scope, self._sift, over.set),  # type: ignore[arg-type]
+            open_streams(self._server, self._words, self._scope, self._filter_tools, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),
-            message_handler=self._hear,
+            message_handler=self._on_message,
         )
         client.probe_s = min(_PROBE_S, self._server.timeout_s * _PROBE_SHARE)
         try:
             async with client:
-                self._words.forget()
+                self._words.clear()
                 self._ready.set_result(client)
                 await _wait_for_any(over, self._end)
                 # No more requests from here on, although leaving the context takes time.
@@ -182,12 +182,12 @@ class Connection:
             return _first_exception(error)
         return None
 
-    async def _hear(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         """Ignore requests and notifications; note data that is not a message, for failure messages."""
         if isinstance(message, Exception):
             self._words.note("[it sent something that is no message of the protocol]")
 
-    def _sift(self, message: object) -> None:
+    def _filter_tools(self, message: object) -> None:
         """Remove from a page of tools those for which the SDK would refuse the whole page."""
         said = message.message if isinstance(message, SessionMessage) else None
         if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_tool_page(said.result):
@@ -202,7 +202,7 @@ class Connection:
         """Return the server's current tools, and those that cannot be read with the reason."""
         client = await self._client()
         self._offered = {}
-        async with self._asking("did not list its tools"):
+        async with self._request("did not list its tools"):
             found = await _all_pages(client)
         self._is_listed = True
         names = {tool.name for tool in found}
@@ -216,7 +216,7 @@ class Connection:
         client = await self._client()
         progress = _Progress(show)
         try:
-            async with self._asking("gave no result", ", and whether it did what was asked is not known"):
+            async with self._request("gave no result", ", and whether it did what was asked is not known"):
                 result = await client.call_tool(tool, dict(arguments), progress_callback=progress)
         finally:
             progress.close()
@@ -231,7 +231,7 @@ class Connection:
                 return await asyncio.shield(self._ready)
         except TimeoutError:
             await self.close()
-            raise ServerFailure(self._with_words(f"did not start within {self._server.timeout_s:g} s")) from None
+            raise ServerFailure(self._with_stderr(f"did not start within {self._server.timeout_s:g} s")) from None
         except asyncio.CancelledError:
             if self._waiting == 1 and not self._ready.done():
                 # The last waiting caller is gone, and the handshake may never end; the next caller starts a new server.
@@ -242,18 +242,18 @@ class Connection:
             self._waiting -= 1
 
     @contextlib.asynccontextmanager
-    async def _asking(self, what: str, doubt: str = "") -> AsyncIterator[None]:
+    async def _request(self, what: str, doubt: str = "") -> AsyncIterator[None]:
         """Apply the time limit to one request, and turn every way to fail into a message."""
         try:
             async with asyncio.timeout(self._server.timeout_s):
                 yield
         except TimeoutError:
             why = f"it took longer than {self._server.timeout_s:g} s"
-            raise ServerFailure(self._with_words(f"{what}{doubt}: {why}")) from None
+            raise ServerFailure(self._with_stderr(f"{what}{doubt}: {why}")) from None
         except MCPError as error:
             raise await self._failed(what, doubt, error) from None
         except Exception as error:  # noqa: BLE001 - an answer can make the SDK raise anything
-            raise ServerFailure(self._with_words(f"{what}{doubt}: {_exception_text(error)}")) from None
+            raise ServerFailure(self._with_stderr(f"{what}{doubt}: {_exception_text(error)}")) from None
 
     async def _failed(self, what: str, doubt: str, error: MCPError) -> Exception:
         if error.code == INVALID_REQUEST and error.message == _SESSION_TERMINATED:
@@ -262,11 +262,11 @@ class Connection:
         if self._end.is_set() or (error.code == CONNECTION_CLOSED and error.message == _CONNECTION_CLOSED):
             # Its standard error is complete only after its end.
             await self.close()
-            return ServerFailure(self._with_words(f"{what}{doubt}: it is gone"))
+            return ServerFailure(self._with_stderr(f"{what}{doubt}: it is gone"))
         is_lost = error.message.startswith(_LOST_ANSWER_PREFIXES)
-        return ServerFailure(self._with_words(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
+        return ServerFailure(self._with_stderr(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
 
-    def _with_words(self, what: str) -> str:
+    def _with_stderr(self, what: str) -> str:
         words = self._words.text()
         return f"The MCP server {self._server.name} {what}" + (f"\nIts last words:\n{words}" if words else "")
 

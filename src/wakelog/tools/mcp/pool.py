@@ -64,12 +64,12 @@ class ServerPool:
         A command is started in `cwd`, the folder of the session. `UsageError` if the server cannot be queried.
         """
         try:
-            found = declare_tools(server, await self._asked(server.at(cwd), lambda alive: alive.tools()))
+            found = declare_tools(server, await self._request(server.in_folder(cwd), lambda alive: alive.tools()))
         except ServerFailure as failure:
             hint = "try its command by hand" if server.command else "see whether its url can be reached"
             raise UsageError(" ".join(str(failure).split()), hint=hint) from None
         except asyncio.CancelledError:
-            await self._see_off(server.at(cwd))
+            await self._wait_until_gone(server.in_folder(cwd))
             raise
         for line in found.left_out:
             self.notice(line)
@@ -84,14 +84,14 @@ class ServerPool:
     ) -> ToolOutcome:
         """Run a tool; every failure of the server is an error outcome. `show` gets progress lines."""
         try:
-            outcome: ToolOutcome = await self._asked(server, lambda alive: alive.call(tool, arguments, show))
+            outcome: ToolOutcome = await self._request(server, lambda alive: alive.call(tool, arguments, show))
         except ServerFailure as failure:
             return ToolOutcome(str(failure), is_error=True)
         except UsageError as error:
             return ToolOutcome(f"{error.message} ({error.hint})", is_error=True)
         return outcome
 
-    async def _asked(self, server: McpServer, ask: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def _request(self, server: McpServer, ask: Callable[[Any], Awaitable[Any]]) -> Any:
         """Send a request. A server that has forgotten the connection did nothing: it is repeated once on a new one."""
         # Importing the SDK is slow; in a thread it does not block the event loop.
         await asyncio.to_thread(_load_connection_module)
@@ -102,7 +102,7 @@ class ServerPool:
                 continue
         raise ServerFailure(f"The MCP server {server.name} forgets every connection at once")
 
-    async def _see_off(self, server: McpServer) -> None:
+    async def _wait_until_gone(self, server: McpServer) -> None:
         """Wait until a server that is ending is gone."""
         found = self._alive.get(server.key)
         if found is not None and found.is_over:
@@ -185,5 +185,5 @@ def mcp_tools(declared: Sequence[Mapping[str, Any]], servers: ServerPool, cwd: s
             servers.notice(error.message)
             continue
         if source is not None:
-            found[one["name"]] = McpTool(one, ToolSource(source.server.at(cwd), source.tool), servers)
+            found[one["name"]] = McpTool(one, ToolSource(source.server.in_folder(cwd), source.tool), servers)
     return found

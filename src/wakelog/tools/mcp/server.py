@@ -64,7 +64,7 @@ class McpServer(
         """The deterministic encoding; servers with equal keys share one process."""
         return msgspec.json.encode(self, order="deterministic")
 
-    def at(self, cwd: str) -> "McpServer":
+    def in_folder(self, cwd: str) -> "McpServer":
         """Return the same server in the folder of a session; its own `cwd`, if set, is relative to that folder."""
         return self if self.url else msgspec.structs.replace(self, cwd=posixpath.join(cwd, self.cwd))
 

@@ -38,7 +38,7 @@ class StderrTail:
         self._kept = b""
         self._incoming: int | None = None
 
-    def pen(self) -> TextIOWrapper:
+    def open_pipe(self) -> TextIOWrapper:
         """Return the file for a server's standard error; close it once the server has it."""
         self.close()
         self._incoming, outgoing = os.pipe()
@@ -50,7 +50,7 @@ class StderrTail:
         """Add a line of the connection's own."""
         self._keep(f"{line}\n".encode("utf-8", "backslashreplace"))
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop everything kept so far."""
         self._kept = b""
 
@@ -65,7 +65,7 @@ class StderrTail:
             return
         while self._incoming is not None and self._take():
             pass
-        self._let_go()
+        self._close_pipe()
 
     def _take(self) -> bool:
         """Read what is available; return False if there is nothing."""
@@ -74,14 +74,14 @@ class StderrTail:
             piece = os.read(self._incoming, _BLOCK_BYTES)
             self._keep(piece)
             if not piece:
-                self._let_go()
+                self._close_pipe()
             return bool(piece)
         return False
 
     def _keep(self, piece: bytes) -> None:
         self._kept = (self._kept + piece)[-_KEPT_BYTES:]
 
-    def _let_go(self) -> None:
+    def _close_pipe(self) -> None:
         if self._incoming is not None:
             asyncio.get_running_loop().remove_reader(self._incoming)
             os.close(self._incoming)
@@ -119,7 +119,11 @@ class SpawnScope:
 
 @contextlib.asynccontextmanager
 async def open_streams(
-    server: McpServer, words: StderrTail, scope: SpawnScope, listen: Callable[[object], None], over: Callable[[], None]
+    server: McpServer,
+    stderr: StderrTail,
+    scope: SpawnScope,
+    on_message: Callable[[object], None],
+    on_end: Callable[[], None],
 ) -> AsyncIterator[tuple[object, object]]:
     """Yield the two streams of a server, as the SDK expects them.
 
@@ -128,14 +132,14 @@ async def open_streams(
     """
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
-            with words.pen() as pen, scope.spawning():
+            with stderr.open_pipe() as pen, scope.spawning():
                 streams = await stack.enter_async_context(stdio_client(_process_parameters(server), pen))
         else:
-            client = await stack.enter_async_context(_http_client(server, words))
+            client = await stack.enter_async_context(_http_client(server, stderr))
             bounded = streamable_http_client(server.url, http_client=client, max_sse_event_size=guard.LINE_BYTES)
             streams = await stack.enter_async_context(bounded)
         incoming, outgoing = streams
-        yield _ObservedStream(incoming, listen, over), outgoing
+        yield _ObservedStream(incoming, on_message, on_end), outgoing
 
 
 class _ObservedStream:
