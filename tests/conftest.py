@@ -34,6 +34,6 @@ def _what_was_written_can_be_written_again(request, monkeypatch):
         yield
         return
     woken = Woken(waking.hold_lease)
-    monkeypatch.setattr(waking, "holding", woken)
+    monkeypatch.setattr(waking, "hold_lease", woken)
     yield
     woken.replay()

@@ -247,7 +247,7 @@ def test_nothing_is_written_again_without_a_failure(place):
 
 def test_without_the_mark_the_retry_is_lost(place, monkeypatch):
     """The control: the simulated page cache loses what is not written again."""
-    monkeypatch.setattr(log_locks, "mark", lambda *_: None)
+    monkeypatch.setattr(log_locks, "mark_doubt", lambda *_: None)
     place.fails("a", after=0)
     place.append("a", after=0)
     place.check_on_device(control="the doubt is not marked")

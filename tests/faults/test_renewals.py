@@ -231,7 +231,7 @@ async def _die_at_the_first_error(keeper):
 
 def test_control_renewing_that_dies_silently(monkeypatch, record):
     """With the old way one failed renewal lets a second worker in while the tool runs; the rig sees that."""
-    monkeypatch.setattr(LeaseRenewer, "keep", _die_at_the_first_error)
+    monkeypatch.setattr(LeaseRenewer, "run", _die_at_the_first_error)
     run = Run(("ok", "refused"), "ok").go()
     assert run.store.applied == ["ok", "refused"]
     with pytest.raises(AssertionError):

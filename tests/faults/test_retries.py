@@ -204,7 +204,7 @@ def test_control_calls_that_are_not_repeated(monkeypatch, record):
         raise error
 
     plain = Run().go()
-    monkeypatch.setattr(RetryingStore, "again", give_up)
+    monkeypatch.setattr(RetryingStore, "retry", give_up)
     wrong = applied = 0
     for at in range(plain.store.calls):
         run = Run(at)

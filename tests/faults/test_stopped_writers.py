@@ -344,7 +344,7 @@ def threads_and_files() -> tuple[int, int]:
 
 def test_without_proc_the_holder_is_not_named(folder_url, monkeypatch, tmp_path):
     """Issue 15.5: the same error, without the holder."""
-    monkeypatch.setattr(process_identity, "_LOCKS", str(tmp_path / "none"))
+    monkeypatch.setattr(process_identity, "_LOCK_TABLE", str(tmp_path / "none"))
     with stopped("append_lock", folder_url):
         with pytest.raises(StoreBusy, match="another process holds the append lock of agent_user_1") as found:
             open_store(folder_url, lock_wait=LockWait(0.1)).append("s", body("m1"), after=1)

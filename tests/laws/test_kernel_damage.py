@@ -234,6 +234,6 @@ def test_without_its_rows_the_table_would_run_tools_twice(monkeypatch):
     # What the others begin with is made with all rows, whoever comes first.
     _bases()
     kept = [row for row in calls.TOOL_CALL_RULES if row.name not in ("call unknown", "call not ours", "call copied")]
-    monkeypatch.setattr(calls, "CALL_ROWS", tuple(kept))
+    monkeypatch.setattr(calls, "TOOL_CALL_RULES", tuple(kept))
     most, seen = _most_runs(0, 60)
     assert most > 1, seen

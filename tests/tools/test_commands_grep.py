@@ -93,7 +93,7 @@ def test_what_cannot_be_searched(tmp_path):
 
 def test_a_pattern_that_takes_for_ever_is_stopped(tmp_path, monkeypatch):
     """The search can be stopped although it never yields; the event loop runs on meanwhile."""
-    monkeypatch.setattr(commands, "_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(commands, "_GREP_TIMEOUT_S", 0.5)
     (tmp_path / "f").write_text("a" * 60 + "!")
     made = by_name(builtin_tools(str(tmp_path)))["grep"]
     assert refusal(made, pattern="(a+)+$").startswith("the search for (a+)+$ took longer than 0.5 s")

@@ -83,8 +83,8 @@ async def wake(
 ) -> WakeReport:
     """Run a session until it is at rest, waits for input, or has taken `steps` steps.
 
-    `session` is an id, a name, or a `Session` of `runtime.store`. A wait until a point in time is waited out if it is no
-    longer than `patience_ms` (default: any length). No entry is written if there is nothing to do, or if the first
+    `session` is an id, a name, or a `Session` of `runtime.store`. A wait until a point in time is waited out if it is
+    no longer than `patience_ms` (default: any length). No entry is written if there is nothing to do, or if the first
     step is impossible here: `UsageError` if the model cannot be called, `NotFound` if the tools are missing,
     `Untrusted` if other users own or may write to the session's files. `Conflict` if another worker runs it.
     """

@@ -19,7 +19,7 @@ from wakelog.cli.ui.terminal import TerminalStyle
 def terminal(monkeypatch):
     """A terminal of 40 times 12 that keeps what is written to it."""
     written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    monkeypatch.setattr(screens, "terminal", lambda: FrameOutput(written, lambda: Size(rows=12, columns=40)))
+    monkeypatch.setattr(screens, "open_output", lambda: FrameOutput(written, lambda: Size(rows=12, columns=40)))
     return written
 
 

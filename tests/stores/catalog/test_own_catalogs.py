@@ -231,7 +231,7 @@ def child(url, *, waits="no"):
 def small(monkeypatch):
     """Writes so small that those of several processes, and of one long log, come between each other."""
     for tables in (SqliteCatalog, PostgresCatalog):
-        monkeypatch.setattr(tables, "stretch_bytes", 300)
+        monkeypatch.setattr(tables, "write_bytes", 300)
 
 
 def test_processes_refresh_at_once(own):

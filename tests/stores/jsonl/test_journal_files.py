@@ -51,7 +51,7 @@ def test_any_bytes(planted, monkeypatch, raw, news):
 @given(sizes=st.lists(st.integers(0, 40)), limit=st.integers(2, 20), block=st.integers(1, 20))
 def test_a_piece_that_is_too_long_is_empty(planted, monkeypatch, sizes, limit, block):
     """It is counted, so that the offsets of the others stay; its bytes are never held as a whole."""
-    monkeypatch.setattr(journal_files, "PIECE_MAX_BYTES", limit)
+    monkeypatch.setattr(journal_files, "JOURNAL_PIECE_MAX_BYTES", limit)
     monkeypatch.setattr(journal_files, "_BLOCK_BYTES", block)
     raw = b"".join(b"x" * size + b"\n" for size in sizes)
     expected = [b"x" * size if size < limit else b"" for size in sizes]
