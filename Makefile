@@ -6,7 +6,7 @@ PEERS := .venv-peers
 NODE := .node
 PROCESSES ?= 2
 
-.PHONY: help demo test test-faults quick check fmt bench bench-peers mutants clean system
+.PHONY: help demo test test-faults quick check lint docs fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -50,14 +50,19 @@ test-faults: $(VENV)/.ready system  ## all fault rigs, on real devices too; writ
 # The pure packages (log, projections, decide, redaction) and the cases: no server, no process, nothing to install from the system.
 QUICK := tests/log tests/projections tests/decide tests/redaction tests/test_cases.py tests/test_format.py tests/test_golden.py
 
-quick: check  ## the linters and the tests of the pure packages: under 40 s, for the inner loop
+quick: lint  ## the linters and the tests of the pure packages: under 40 s, for the inner loop
 	$(BIN)/pytest -q -n $(PROCESSES) $(QUICK)
 
-check: $(VENV)/.ready  ## format, lint, types, direction of imports
+check: lint docs  ## the linters, and the documentation site with its links
+
+lint: $(VENV)/.ready  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.ready  ## the documentation site in site/; fails on warnings and on links that lead nowhere
+	$(BIN)/python -m tools.build_site
 
 fmt: $(VENV)/.ready  ## put the code in order
 	$(BIN)/ruff format .
@@ -81,4 +86,4 @@ mutants: $(VENV)/.ready system  ## plant every known bug and see a named test tu
 	$(BIN)/python -m tests.mutants
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(PEERS) $(NODE) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(NODE) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
