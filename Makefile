@@ -6,7 +6,7 @@ PEERS := .venv-peers
 NODE := .node
 PROCESSES ?= 2
 
-.PHONY: help demo test test-faults quick check lint docs fmt bench bench-peers mutants clean system
+.PHONY: help demo test test-faults quick check lint docs release fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -63,6 +63,12 @@ lint: $(VENV)/.ready  ## format, lint, types, direction of imports
 
 docs: $(VENV)/.ready  ## the documentation site in site/; fails on warnings and on links that lead nowhere
 	$(BIN)/python -m tools.build_site
+
+release: $(VENV)/.ready  ## sdist and wheel in dist/, each tried in a fresh environment: installed, `wakelog demo`
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m tools.check_release dist
 
 fmt: $(VENV)/.ready  ## put the code in order
 	$(BIN)/ruff format .

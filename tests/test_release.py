@@ -4,9 +4,14 @@ import ast
 import datetime as dt
 import re
 import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
+import pytest
+
+from tools import check_release
 from wakelog.version import APP, VERSION
 
 ROOT = Path(__file__).parent.parent
@@ -56,3 +61,36 @@ def test_the_testing_extra_has_what_the_suites_import():
 def test_dev_tools_are_pinned():
     """Everyone, and CI, runs the same versions."""
     assert all("==" in line for line in PROJECT["optional-dependencies"]["dev"])
+
+
+def _archives(folder, left_out=""):
+    """Return a wheel and an sdist that hold the source, apart from one file, and one file more."""
+    wheel, sdist = folder / f"wakelog-{VERSION}-py3-none-any.whl", folder / f"wakelog-{VERSION}.tar.gz"
+    names = [path for path in (ROOT / "src" / "wakelog").rglob("*.*") if "__pycache__" not in path.parts]
+    with zipfile.ZipFile(wheel, "w") as archive, tarfile.open(sdist, "w:gz") as tar:
+        for path in names:
+            if path.name != left_out:
+                archive.writestr(path.relative_to(ROOT / "src").as_posix(), "")
+                tar.add(path, f"wakelog-{VERSION}/{path.relative_to(ROOT)}", recursive=False)
+        archive.writestr("tests/extra.py", "")
+        for name in ("README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"):
+            tar.add(ROOT / name, f"wakelog-{VERSION}/{name}")
+    return wheel, sdist
+
+
+def test_files_that_a_release_lacks_are_named(tmp_path):
+    wheel, sdist = _archives(tmp_path, left_out="py.typed")
+    assert check_release.find(tmp_path) == [wheel, sdist]
+    assert check_release.missing(wheel, sdist) == [
+        "wakelog/py.typed is not in the wheel",
+        "tests/extra.py is in the wheel but not in the source",
+        "SECURITY.md is not in the sdist",
+        "src/wakelog/py.typed is not in the sdist",
+    ]
+
+
+def test_other_files_in_dist_are_an_error(tmp_path):
+    _archives(tmp_path)
+    (tmp_path / "wakelog-0.0.1.tar.gz").write_text("")
+    with pytest.raises(SystemExit, match=r"wakelog-0\.0\.1\.tar\.gz"):
+        check_release.find(tmp_path)
