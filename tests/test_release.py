@@ -94,3 +94,10 @@ def test_other_files_in_dist_are_an_error(tmp_path):
     (tmp_path / "wakelog-0.0.1.tar.gz").write_text("")
     with pytest.raises(SystemExit, match=r"wakelog-0\.0\.1\.tar\.gz"):
         check_release.find(tmp_path)
+
+
+def test_the_readme_installs_what_is_built():
+    """No package index has wakelog: the wheel that the README installs is the one that `make release` builds."""
+    text = (ROOT / "README.md").read_text()
+    assert re.findall(r"dist/(wakelog-[^'\[]+)", text) == [f"wakelog-{VERSION}-py3-none-any.whl"]
+    assert "pip install wakelog" not in text
