@@ -13,14 +13,13 @@ import msgspec
 
 from wakelog.app.entry_names import EntryNames, inherited_names
 from wakelog.app.stores import StoreLocation, open_trusted_store, remember_store
-from wakelog.cli import load
-from wakelog.cli.ui.options import SharedOptions
 from wakelog.errors import BadId, NotFound, UsageError
 from wakelog.log.entry import Entry, Label
 from wakelog.log.session_names import is_name
 from wakelog.log.tree import Tree
 from wakelog.ports.stores import Store
 from wakelog.reading import Log, read_active, read_identity, read_log
+from wakelog.stores import load
 
 if TYPE_CHECKING:
     from wakelog.session import Session
@@ -44,8 +43,11 @@ class Address(msgspec.Struct, frozen=True):
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def find_session(asked: SharedOptions, typed: str, entry: str | None = None) -> Address:
-    """Return the address of the typed session. `UsageError` if `entry` contradicts the one in `SESSION:ENTRY`."""
+def find_session(store_url: str | None, typed: str, entry: str | None = None) -> Address:
+    """Return the address of a typed session in the store of a URL (None: the default store).
+
+    `UsageError` if `entry` contradicts the one in `SESSION:ENTRY`.
+    """
     session, named = _split_address(typed)
     if named is not None and entry is not None and named != entry:
         raise UsageError(f"two entries are named: {named} and {entry}", hint="name one")
@@ -54,7 +56,7 @@ def find_session(asked: SharedOptions, typed: str, entry: str | None = None) -> 
         store, name = _at_path(session)
         remember_store(store, name)
         return Address(store, name, session, entry)
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(store_url)
     name = _resolve_name(place, session)
     remember_store(place.store, name)
     return Address(place.store, name, name, entry)

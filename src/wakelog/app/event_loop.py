@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from wakelog.cli.ui.errors import note
+from wakelog.app.notices import notify
 from wakelog.errors import UsageError
 from wakelog.ports.runtime import Tool
 from wakelog.tools.mcp import ServerPool, mcp_tools, parse_server
@@ -37,8 +37,8 @@ def contact_no_servers(values: Sequence[Mapping[str, Any]], _: str) -> ListedToo
 
 
 def servers_with_notices() -> ServerPool:
-    """Return servers that report problems on stderr."""
-    return ServerPool(notice=note)
+    """Return servers that report problems as notices."""
+    return ServerPool(notice=notify)
 
 
 async def list_server_tools(servers: ServerPool, values: Sequence[Mapping[str, Any]], cwd: str) -> ListedTools:
@@ -54,7 +54,7 @@ async def _list_tools_of(servers: ServerPool, value: Mapping[str, Any], cwd: str
     try:
         return await servers.list_tools(parse_server(value), cwd)
     except UsageError as error:
-        note(f"{error.message}; the session does without its tools for now ({error.hint})")
+        notify(f"{error.message}; the session does without its tools for now ({error.hint})")
         return None
 
 
@@ -103,7 +103,7 @@ async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if done.done() else settle())
 
-    threading.Thread(target=run, name="wakelog-behind", daemon=True).start()
+    threading.Thread(target=run, name="wakelog-work", daemon=True).start()
     return await done
 
 

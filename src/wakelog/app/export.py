@@ -5,14 +5,12 @@ so entries are looked up in a scan (`find_scanned_node`).
 """
 
 import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from typing import NamedTuple
 
 from wakelog.app.addresses import Address
 from wakelog.app.entry_names import LONG_ID
-from wakelog.cli.ui.errors import note
-from wakelog.cli.ui.safe_text import visible
 from wakelog.errors import NotFound, StoreError, UsageError
 from wakelog.log.entry import Label, Queued
 from wakelog.log.entry import SessionHeader as SessionEntry
@@ -31,24 +29,34 @@ from wakelog.transfer.export import branch_rows, journals_of_scan
 _PIECE_LINES = 1_000
 
 
-def jsonl_content(address: Address) -> tuple[Iterable[bytes], Sequence[Damage]]:
+class ExportContent(NamedTuple):
+    """What an export writes, the damage found, and whether a fork is written out with its parent's branch."""
+
+    pieces: Iterable[bytes]
+    damage: Sequence[Damage]
+    includes_parent: bool = False
+
+
+def jsonl_content(address: Address) -> ExportContent:
     """Return the log itself. A log without a parent is checked and written line by line, at any size."""
     scan = scan_log(address.store, address.name)
     if scan.origin is None:
-        return export.stored_bytes(address.store.load(address.name), scan.size), scan.damage
-    if sys.stderr.isatty():
-        note("a fork is written out whole: its parent's branch, then its own entries")
+        return ExportContent(export.stored_bytes(address.store.load(address.name), scan.size), scan.damage)
     copy = export.standalone_copy(address.store, scan, verify=True)
-    return export.copy_bytes(copy) if copy is not None else [], scan.damage
+    return ExportContent(export.copy_bytes(copy) if copy is not None else [], scan.damage, includes_parent=True)
 
 
-def document_content(address: Address, shape: str) -> tuple[Iterable[bytes], Sequence[Damage]]:
-    """Return the pieces of a JSON or Markdown document of a session, and the damage found on reading it."""
+def document_content(address: Address, shape: str, visible: Callable[[str], str]) -> ExportContent:
+    """Return a JSON or Markdown document of a session.
+
+    `visible` makes control characters harmless in Markdown.
+    """
     store = address.store
     scan, overview = scan_with_overview(store, address.name)
     journals = journals_of_scan(store, scan)
     if shape == "json":
-        return export.json_document(store, scan, overview.title, overview.state, journals), scan.damage
+        document = export.json_document(store, scan, overview.title, overview.state, journals)
+        return ExportContent(document, scan.damage)
     path, waiting = _requested_branch(address, scan, overview)
     about = markdown.DocumentHeader(
         name=scan.name,
@@ -61,7 +69,7 @@ def document_content(address: Address, shape: str) -> tuple[Iterable[bytes], Seq
         damage=len(scan.damage),
     )
     rows = chain(branch_rows(store, scan, path, journals), queue_rows(waiting))
-    return _encode_pieces(markdown.markdown_document(about, rows, visible)), scan.damage
+    return ExportContent(_encode_pieces(markdown.markdown_document(about, rows, visible)), scan.damage)
 
 
 def _requested_branch(address: Address, scan: Scan, overview: Overview) -> tuple[bytearray, tuple[Queued, ...]]:

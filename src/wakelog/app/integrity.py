@@ -14,7 +14,6 @@ import msgspec
 
 from wakelog.app.addresses import Address
 from wakelog.app.export import write_new_file
-from wakelog.cli.ui.quantities import plural
 from wakelog.errors import Damaged, NoAccess, NotFound, UsageError, WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import Entry
@@ -253,7 +252,7 @@ def find_problems(
         yield {**seal, **_explanation(_BROKEN, _BROKEN_ADVICE)}
     loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in damage)
     if loose_lines > 0:
-        reason = f"{plural(loose_lines, 'line')} without a seal"
+        reason = f"{loose_lines} line{'' if loose_lines == 1 else 's'} without a seal"
         loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
         yield {**loose, **_explanation(_UNSEALED, _UNSEALED_ADVICE)}
     yield from map(_blob_finding, losses)

@@ -22,9 +22,6 @@ from wakelog.app.models import check_session_model, open_provider_lazily, prepar
 from wakelog.app.notices import OutputClosed
 from wakelog.app.stores import StoreLocation, lock_wait, open_trusted_store
 from wakelog.app.watch import TERMINAL_CHANNEL, Renderer, SessionWatcher, WatchedChannel
-from wakelog.cli.ui.errors import CONFLICT, FAILED, INTERRUPTED, NEEDS_ATTENTION, note
-from wakelog.cli.ui.options import SharedOptions
-from wakelog.cli.ui.renderers import renderer_for, write_stderr
 from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import WakelogError
 from wakelog.log.entry import SessionHeader as SessionEntry
@@ -44,16 +41,6 @@ from wakelog.session import Session
 from wakelog.stores import open_catalog
 from wakelog.tools.mcp import ServerPool
 
-_EXIT_CODES = {
-    "rest": 0,
-    "queued": 0,
-    "terminated": 0,
-    "cancelled": INTERRUPTED,
-    "failed": FAILED,
-    "undelivered": FAILED,
-    "waiting": NEEDS_ATTENTION,
-}
-
 _CANCEL_NOTE_DELAY_S = 1.0
 
 
@@ -69,13 +56,6 @@ class RunOutcome(msgspec.Struct, frozen=True):
     def had_nothing_to_do(self) -> bool:
         """Return whether there was nothing to do: one decision, no step, and so no entry."""
         return len(self.rows) == 1 and self.state not in ("waiting", "running")
-
-    @property
-    def code(self) -> int:
-        """Return the exit code. A sub-agent run elsewhere is a conflict; a turn cancelled before this run is 0."""
-        if self.had_nothing_to_do and self.state == "cancelled":
-            return 0
-        return _EXIT_CODES.get(self.state, CONFLICT)
 
 
 def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, interrupted: bool) -> RunOutcome:
@@ -112,7 +92,7 @@ class SessionRun:
         self._runtime = runtime_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> WakeReport:
-        """Wake the session once and display what happens meanwhile. `ReaderGone` if stdout was closed."""
+        """Wake the session once and display what happens meanwhile. `OutputClosed` if stdout was closed."""
         self.interrupted = False
         await prepare_model(self._runtime, self._session)
         try:
@@ -137,8 +117,11 @@ class SessionRun:
 
 
 @contextlib.contextmanager
-def handle_sigint(interrupt: Callable[[], bool]) -> Iterator[None]:
-    """Handle Ctrl-C in this task: the first calls `interrupt`, the second cancels the task."""
+def handle_sigint(interrupt: Callable[[], bool], on_slow: Callable[[], None]) -> Iterator[None]:
+    """Handle Ctrl-C in this task: the first calls `interrupt`, the second cancels the task.
+
+    `on_slow` is called if the turn has not ended a second after the first.
+    """
     loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
     assert here is not None
     telling: asyncio.TimerHandle | None = None
@@ -150,7 +133,7 @@ def handle_sigint(interrupt: Callable[[], bool]) -> Iterator[None]:
             leaves = presses > 1
             if not leaves and interrupt():
                 # Cancelling is usually immediate; a message is needed only if it is not.
-                telling = loop.call_later(_CANCEL_NOTE_DELAY_S, _note_cancelling)
+                telling = loop.call_later(_CANCEL_NOTE_DELAY_S, on_slow)
         except (WakelogError, OSError):
             leaves = True
         if leaves:
@@ -166,11 +149,6 @@ def handle_sigint(interrupt: Callable[[], bool]) -> Iterator[None]:
             telling.cancel()
 
 
-def _note_cancelling() -> None:
-    write_stderr("\n")
-    note("cancelling; Ctrl-C again leaves at once")
-
-
 class WakeResult(msgspec.Struct, frozen=True):
     """The result for one session: how it ended, or the error; with neither, it is dormant and was not woken."""
 
@@ -181,21 +159,25 @@ class WakeResult(msgspec.Struct, frozen=True):
 
 
 class BatchWake:
-    """Wakes sessions concurrently, at most `jobs` at a time. `told` is called with each result when it is known."""
+    """Wakes sessions concurrently, at most `jobs` at a time.
+
+    `renderer_for` makes the renderer of a session; `on_result` is called with each result when it is known; `on_slow`
+    as in `handle_sigint`.
+    """
 
     def __init__(
         self,
-        asked: SharedOptions,
         place: StoreLocation,
         *,
         jobs: int,
-        quiet: bool,
+        renderer_for: Callable[[Session], Renderer],
         on_result: Callable[[WakeResult], None],
+        on_slow: Callable[[], None],
     ) -> None:
-        self._asked = asked
         self._place = place
-        self._quiet = quiet
+        self._renderer_for = renderer_for
         self._on_result = on_result
+        self._on_slow = on_slow
         self._free = asyncio.Semaphore(jobs)
         self._running: set[SessionRun] = set()
         self._interrupted = False
@@ -206,7 +188,7 @@ class BatchWake:
         for row in rows:
             sender = tasks.get(parent_of_subagent(self._place.store, row)) if row.origin in tasks else None
             tasks[row.id] = asyncio.ensure_future(self._one(row, sender))
-        with handle_sigint(self._interrupt):
+        with handle_sigint(self._interrupt, self._on_slow):
             await _wait_for_all(tasks.values())
         return not self._interrupted
 
@@ -226,8 +208,7 @@ class BatchWake:
             if row.state == "failed" and has_failed_turn(session):
                 await run_in_daemon_thread(lambda: check_session_model(session))
                 retry_turn(session)
-            renderer = renderer_for(self._asked, session, quiet=self._quiet, apart=True)
-            run = SessionRun(session, renderer, session.last_seq, self._place.url)
+            run = SessionRun(session, self._renderer_for(session), session.last_seq, self._place.url)
             self._running.add(run)
             try:
                 report = await run.wake()

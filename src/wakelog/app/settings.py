@@ -15,7 +15,7 @@ import msgspec
 from wakelog.app.agent import Agent, check_model_policy
 from wakelog.app.event_loop import ListedTools
 from wakelog.app.models import ModelChoice, check_model_choice, check_model_quickly
-from wakelog.cli.ui.errors import note
+from wakelog.app.notices import notify
 from wakelog.config import AgentPlan, Config, load_config, plan_agent
 from wakelog.config.schema import DEFAULT_AGENT
 from wakelog.config.validation import TOOL_NAMES, quoted
@@ -149,7 +149,7 @@ def _plan_new_session(
     config = config_for_model(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_agent(config, agent or config.agent)
     if config.agents and plan.name not in (*config.agents, DEFAULT_AGENT) and not quiet:
-        note(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
+        notify(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
     return ModelChoice(provider, name, plan.params, overrides.resume), plan
 
 
@@ -348,5 +348,5 @@ def config_for_model(cwd: str, *, model: str, quiet: bool = False) -> Config:
     """Return the configuration of a folder with the requested model. Prints what was left out, unless `quiet`."""
     loaded = load_config(cwd, os.environ, {"--model": model})
     for notice in () if quiet else loaded.notices:
-        note(notice.message)
+        notify(notice.message)
     return loaded.require_valid()

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from wakelog.app.notices import progress
 from wakelog.app.stores import StoreLocation
-from wakelog.cli.ui.output import progress_bar
 from wakelog.errors import NoAccess, StoreError, WakelogError
 from wakelog.log.references import LogReferences
 from wakelog.log.session_names import is_name
@@ -93,7 +93,7 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
         sizes = {blob.digest: blob.bytes for blob in store.blobs.stored()} if names else {}
     except NoAccess:
         return [], ["the blobs"]
-    with progress_bar("Reading logs") as progress:
+    with progress("Reading logs") as report:
         for at, name in enumerate(names):
             try:
                 missing = [digest for digest, size in _named_blobs(store, name).items() if sizes.get(digest) != size]
@@ -103,8 +103,8 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
             except WakelogError:
                 # The catalog could not read it either, and reports it as damaged.
                 continue
-            if progress is not None:
-                progress(at + 1, len(names))
+            if report is not None:
+                report(at + 1, len(names))
     return lost, inaccessible
 
 

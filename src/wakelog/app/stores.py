@@ -11,20 +11,16 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
-import click
-
-from wakelog.cli import load
-from wakelog.cli.ui.errors import note
-from wakelog.cli.ui.output import progress_bar
+from wakelog.app.notices import notify, progress
 from wakelog.errors import UsageError, WakelogError
 from wakelog.folders import is_configured
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.stores import Exposure, Store
-from wakelog.stores import has_own_catalog, open_catalog, open_store
-from wakelog.stores.jsonl.folder import Folder
+from wakelog.stores import has_own_catalog, load, open_catalog, open_store
 from wakelog.stores.locking import DEFAULT_TIMEOUT_S, LockWait, LockWaitNotice
 from wakelog.stores.retrying import with_retries
 
@@ -65,11 +61,11 @@ def open_trusted_store(url: str) -> Store:
     """Open the store of a URL, with the owners that the user's own configuration trusts.
 
     The configuration is read only if a file is not private; the command warns of such files at its end. Long waits for
-    a lock are noted on stderr. A database store retries during short outages, which are noted there too.
+    a lock cause a notice. A database store retries during short outages, which cause notices too.
     """
     store = open_store(url, trusted_owners=_trusted_owners, lock_wait=lock_wait())
     remember_store(store)
-    return with_retries(store, notice=note) if has_own_catalog(url) else store
+    return with_retries(store, notice=notify) if has_own_catalog(url) else store
 
 
 def _trusted_owners() -> tuple[str, ...]:
@@ -103,8 +99,8 @@ class StoreLocation:
         """Return the up-to-date catalog. Commands that name a session by its full name do not need it."""
         if self._catalog is None:
             catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
-            with progress_bar("Reading sessions") as progress:
-                catalog.refresh(progress=progress)
+            with progress("Reading sessions") as report:
+                catalog.refresh(progress=report)
             self._catalog = catalog
         return self._catalog
 
@@ -116,8 +112,8 @@ class StoreLocation:
         catalog, left = self._catalog, list[SessionRow]()
         if catalog is None:
             catalog = open_catalog(self.url, self.store, lock_wait=lock_wait())
-            with progress_bar("Reading sessions") as progress:
-                catalog.refresh(progress=progress, limit_bytes=_READ_MAX_BYTES)
+            with progress("Reading sessions") as report:
+                catalog.refresh(progress=report, limit_bytes=_READ_MAX_BYTES)
             left = list(catalog.left_out())
         names = {row.name for row in left}
         fitting = (row for row in left if not row.archived and _matches(row, filters))
@@ -156,11 +152,11 @@ _LONGEST_S = 24 * 60 * 60
 
 
 def lock_wait() -> LockWait:
-    """Return the limit from `WAKELOG_LOCK_TIMEOUT`, in seconds, or the default; long waits are noted on stderr."""
+    """Return the limit from `WAKELOG_LOCK_TIMEOUT`, in seconds, or the default; long waits cause a notice."""
     timeout_s = _timeout_s()
 
     def tell(waiting: LockWaitNotice) -> None:
-        note(f"{waiting}; gives up after {timeout_s:.3g} s")
+        notify(f"{waiting}; gives up after {timeout_s:.3g} s")
 
     return LockWait(timeout_s, tell)
 
@@ -180,53 +176,73 @@ def _timeout_s() -> float:
     return seconds
 
 
-_STORES_KEY = "wakelog.stores"
-_REPORTED_KEY = "wakelog.exposure_told"
+class StoresRead:
+    """Stores, and sessions of them, that a command reads: it warns once about those that other users may change."""
+
+    def __init__(self) -> None:
+        self.is_reported = False
+        self._stores: dict[int, tuple[Store, dict[str, None]]] = {}
+
+    def add(self, store: Store, session: str | None) -> None:
+        """Remember a store, and optionally a session of it."""
+        _, sessions = self._stores.setdefault(id(store), (store, {}))
+        if session is not None:
+            sessions[session] = None
+
+    def warn_once(self) -> None:
+        """Send a notice about exposed files, unless they were reported already."""
+        if self.is_reported:
+            return
+        try:
+            exposures = {found.path: found for found in self._exposures()}
+        except UsageError as error:
+            # The configuration, which names the trusted users, is invalid.
+            self.is_reported = True
+            notify(str(error))
+            return
+        if exposures:
+            self.is_reported = True
+            first = next(iter(exposures.values()))
+            more = f" (and {len(exposures) - 1} more)" if len(exposures) > 1 else ""
+            end = f"`{first.remedy}` ends that"
+            notify(f"{first.path} {first.reason}{more}: it is read, but no agent is run on it; {end}")
+
+    def _exposures(self) -> Iterator[Exposure]:
+        for store, sessions in self._stores.values():
+            for session in sessions or (None,):
+                yield from _custody(store, session)
+            # Files opened on the way: logs of a list, blobs, parents of forks. Only stores of files have a folder.
+            folder = getattr(store, "folder", None)
+            if folder is not None:
+                yield from folder.custody.noticed_exposures()
+
+
+_STORES_READ: ContextVar[StoresRead | None] = ContextVar("stores_read", default=None)
+
+
+def track_stores() -> StoresRead:
+    """Begin a command: return the record of the stores that it reads from now on."""
+    read = StoresRead()
+    _STORES_READ.set(read)
+    return read
 
 
 def remember_store(store: Store, session: str | None = None) -> None:
     """Remember a store, and optionally a session of it, that the running command reads."""
-    context = click.get_current_context(silent=True)
-    if context is not None:
-        _, sessions = context.meta.setdefault(_STORES_KEY, {}).setdefault(id(store), (store, dict[str, None]()))
-        if session is not None:
-            sessions[session] = None
+    if (read := _STORES_READ.get()) is not None:
+        read.add(store, session)
 
 
 def mark_exposure_reported() -> None:
     """Record that the running command has reported the exposure as an error, so that no warning follows."""
-    context = click.get_current_context(silent=True)
-    if context is not None:
-        context.meta[_REPORTED_KEY] = True
+    if (read := _STORES_READ.get()) is not None:
+        read.is_reported = True
 
 
 def warn_once() -> None:
-    """Warn about exposed files among all that the running command has read, unless they were reported already."""
-    context = click.get_current_context(silent=True)
-    if context is None or context.meta.get(_REPORTED_KEY):
-        return
-    try:
-        exposures = {found.path: found for found in _exposures(context)}
-    except UsageError as error:
-        # The configuration, which names the trusted users, is invalid.
-        mark_exposure_reported()
-        note(str(error))
-        return
-    if exposures:
-        mark_exposure_reported()
-        first = next(iter(exposures.values()))
-        more = f" (and {len(exposures) - 1} more)" if len(exposures) > 1 else ""
-        note(f"{first.path} {first.reason}{more}: it is read, but no agent is run on it; `{first.remedy}` ends that")
-
-
-def _exposures(context: click.Context) -> Iterator[Exposure]:
-    for store, sessions in context.meta.get(_STORES_KEY, {}).values():
-        for session in sessions or (None,):
-            yield from _custody(store, session)
-        # Files opened on the way: logs of a list, blobs, parents of forks.
-        folder = getattr(store, "folder", None)
-        if isinstance(folder, Folder):
-            yield from folder.custody.noticed_exposures()
+    """Send a notice about exposed files among all that the running command has read, unless that was done already."""
+    if (read := _STORES_READ.get()) is not None:
+        read.warn_once()
 
 
 def _custody(store: Store, session: str | None) -> tuple[Exposure, ...]:

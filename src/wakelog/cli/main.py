@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from wakelog.app.notices import OutputClosed
+from wakelog.app.notices import OutputClosed, set_receivers
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS, load
-from wakelog.cli.ui.errors import FAILED, PIPE_CLOSED, exit_code, report_error
+from wakelog.cli.ui.errors import FAILED, PIPE_CLOSED, exit_code, note, report_error
 from wakelog.cli.ui.options import COLOR, HELP, JSON, PAGER, STORE
-from wakelog.cli.ui.output import put
+from wakelog.cli.ui.output import progress_bar, put
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
@@ -115,6 +115,7 @@ def run(args: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    set_receivers(note, progress_bar)
     try:
         return wakelog.run_command_line([*args[1:], "--help"] if args[:1] in ([], ["help"]) else args)
     except (BrokenPipeError, OutputClosed):

@@ -35,7 +35,7 @@ from wakelog.cli.chat.terminal import StderrRedirect
 from wakelog.cli.chat.view import Activity, ChatView
 from wakelog.cli.ui.errors import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.ui.options import SharedOptions
-from wakelog.cli.ui.session_run import RunSettings
+from wakelog.cli.ui.run_settings import RunSettings
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Text

@@ -318,7 +318,7 @@ def _new(chat: ChatContext, _: str) -> None:
 
 def _open(chat: ChatContext, argument: str) -> None:
     _require_idle(chat)
-    address = find_session(chat.shared_options, argument)
+    address = find_session(chat.shared_options.store_url, argument)
     if address.entry is not None:
         raise UsageError("a chat goes on from the head", hint="open the session, then /head moves it")
     if address.ref != address.name:

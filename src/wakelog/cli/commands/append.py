@@ -69,7 +69,7 @@ def new(
 @click.option("--steer", is_flag=True, help="If the agent is busy: let it know at its next step, not when it is done.")
 def append(asked: SharedOptions, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
     """Say something at the head of a session; TEXT of `-` is read from standard input. Prints the entry's id."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if address.entry is not None:
         raise UsageError("an append goes to the head", hint=f"`wakelog fork {session}` moves it there first")
     said = (Text(text=_message_text(single_text(words))),)
@@ -113,7 +113,7 @@ def compact(
     """Let a summary stand for what came before, in the context only. Nothing is deleted."""
     if summary is not None and instructions is not None:
         raise UsageError("instructions are for a summary that the model writes", hint="leave --summary out")
-    address = find_session(asked, session, keep)
+    address = find_session(asked.store_url, session, keep)
     opened = Session(address.store, address.name)
     damage, target = opened.damage, find_target(address, opened)
     if summary is None:

@@ -51,7 +51,7 @@ _MAY_WAIT = ("waiting", "damaged", "unknown")
 @session_argument
 def cancel(asked: SharedOptions, session: str) -> None:
     """End the turn that a session is in. Whoever runs it, now or next, ends it as an entry."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
     entry = cancel_turn(opened)
@@ -94,13 +94,15 @@ def attention(asked: SharedOptions, session: str | None, result: str | None, *, 
     if not words:
         if go_on:
             raise UsageError("nothing is decided", hint="decide something, or `wakelog wake` the session")
-        _list_questions(asked) if session is None else _list_session_questions(asked, find_session(asked, session))
+        _list_questions(asked) if session is None else _list_session_questions(
+            asked, find_session(asked.store_url, session)
+        )
         return
     if session is None:
         raise UsageError("a decision is about one session", hint="`wakelog attention` lists what waits")
     if len(words) > 1:
         raise UsageError(f"these are {len(words)} decisions: {', '.join(words)}", hint="a question takes one")
-    _decide(asked, find_session(asked, session), words[0], result, go_on=go_on)
+    _decide(asked, find_session(asked.store_url, session), words[0], result, go_on=go_on)
 
 
 def _list_questions(asked: SharedOptions) -> None:
@@ -247,7 +249,7 @@ def _cells(item: OpenQuestion, now: int) -> list[Cell]:
 @click.option("--wake", "go_on", is_flag=True, help="Then let the session go on from there.")
 def rerun(asked: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None:
     """Have a tool run again, on a branch of its own: SESSION:ENTRY is its result. The old result stays."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if address.entry is None:
         raise UsageError("no entry is named", hint="wakelog rerun SESSION:ENTRY")
     opened = Session(address.store, address.name)

@@ -15,13 +15,12 @@ from wakelog.app.addresses import find_session
 from wakelog.app.settings import checked_model
 from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
-from wakelog.cli.commands.run import run as run_command
 from wakelog.cli.ui.errors import note, note_damage
 from wakelog.cli.ui.messages import working_folder
 from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
 from wakelog.cli.ui.output import put
+from wakelog.cli.ui.run_settings import RunSettings, run_settings_options
 from wakelog.cli.ui.safe_text import visible
-from wakelog.cli.ui.session_run import RunSettings
 from wakelog.cli.ui.terminal import clip, style_of
 from wakelog.config import load_config, plan_agent
 from wakelog.errors import NotFound, UsageError
@@ -35,11 +34,6 @@ from wakelog.version import APP
 if TYPE_CHECKING:
     from wakelog.cli.chat.app import ChatApp
 
-# Options that `chat` shares with `run`.
-_SHARED_OPTIONS = (
-    *("model", "agent", "sender", "system", "tools", "yes", "cwd"),
-    *("compact_at", "strategy", "unknown", "reasoning", "redact", "resume"),
-)
 _CLEAR_LINE = "\r\x1b[K"
 
 
@@ -58,6 +52,7 @@ _CLEAR_LINE = "\r\x1b[K"
 @click.option(
     "-c", "--continue", "latest", is_flag=True, help="Go on with the latest session here, of agent and sender."
 )
+@run_settings_options
 @click.option("--pick", is_flag=True, help="Choose a session from a list.")
 def chat(shared_options: SharedOptions, session: str | None, *, latest: bool, pick: bool, **values: object) -> None:
     """Talk with an agent on this terminal. What is said is in its log at once; leaving loses nothing."""
@@ -77,9 +72,6 @@ def chat(shared_options: SharedOptions, session: str | None, *, latest: bool, pi
     if not pick:
         _print_heading(shared_options, place)
     _run_chat(load("wakelog.cli.chat.app").ChatApp(shared_options, place, options, cwd), opened, ahead)
-
-
-chat.params[2:2] = [param for param in run_command.params if param.name in _SHARED_OPTIONS]
 
 
 def _print_heading(shared_options: SharedOptions, place: StoreLocation) -> None:
@@ -108,7 +100,7 @@ def _session_to_continue(
     found = _latest_chat(place, options) if latest else None
     if session is not None:
         _reject_new_session_options(options)
-        address = find_session(shared_options, session)
+        address = find_session(shared_options.store_url, session)
         if address.entry is not None:
             raise UsageError("a chat goes on from the head", hint=f"`wakelog head {session}` moves it there first")
         place.store = address.store

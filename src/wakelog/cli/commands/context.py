@@ -39,7 +39,7 @@ def context(
     asked: SharedOptions, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
 ) -> None:
     """Show what the model would see if it were called now, or what it was handed at a call."""
-    address = find_session(asked, session, at)
+    address = find_session(asked.store_url, session, at)
     if exact and diff is not None:
         raise UsageError("either one call or two", hint="--exact shows one, --diff compares two")
     if exact:
@@ -81,7 +81,7 @@ def context(
 @session_argument
 def usage(asked: SharedOptions, session: str) -> None:
     """Add up what a session's model calls consumed. A call counts once, however many branches hold it."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     log = read_log(address.store, address.name)
     if asked.json:
         parts = [

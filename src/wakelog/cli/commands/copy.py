@@ -86,7 +86,7 @@ def _named_sessions(asked: SharedOptions, sessions: tuple[str, ...]) -> list[_So
     place = StoreLocation(asked.store_url)
     sources: dict[str, _Source] = {}
     for typed in sessions:
-        address = find_session(asked, typed)
+        address = find_session(asked.store_url, typed)
         if address.entry is not None:
             raise UsageError(f"{typed} names an entry", hint="a session is copied whole: leave the entry out")
         if address.ref == address.name:

@@ -32,7 +32,7 @@ def du(asked: SharedOptions, session: str | None) -> None:
     place = StoreLocation(asked.store_url)
     stats = sorted(place.store.sessions(), key=lambda found: (-found.size, found.name))
     if session is not None:
-        name = find_session(asked, session).name
+        name = find_session(asked.store_url, session).name
         stats = [found for found in stats if found.name == name]
     folder = store_folder(place)
     rows = [_session_values(folder, found) for found in stats]

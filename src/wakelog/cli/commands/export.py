@@ -9,6 +9,7 @@ from wakelog.app.export import document_content, jsonl_content, write_new_file
 from wakelog.cli.ui.errors import exit_if_damaged, note
 from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
 from wakelog.cli.ui.output import put_bytes
+from wakelog.cli.ui.safe_text import visible
 from wakelog.errors import UsageError
 
 
@@ -29,15 +30,17 @@ from wakelog.errors import UsageError
 @at_option
 def export(asked: SharedOptions, session: str, shape: str, output: str | None, at: str | None) -> None:
     """Write a session out: jsonl is the log itself, json one document, md a branch for people to read."""
-    address = find_session(asked, session, at)
+    address = find_session(asked.store_url, session, at)
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at goes with --format md; {shape} holds every branch", hint="leave the entry out")
-    content, damage = jsonl_content(address) if shape == "jsonl" else document_content(address, shape)
+    content = jsonl_content(address) if shape == "jsonl" else document_content(address, shape, visible)
+    if content.includes_parent and sys.stderr.isatty():
+        note("a fork is written out whole: its parent's branch, then its own entries")
     if output is None or output == "-":
-        for piece in content:
+        for piece in content.pieces:
             put_bytes(piece)
     else:
-        write_new_file(output, content)
+        write_new_file(output, content.pieces)
         if sys.stderr.isatty():
             note(f"wrote {output}")
-    exit_if_damaged(address.ref, damage)
+    exit_if_damaged(address.ref, content.damage)

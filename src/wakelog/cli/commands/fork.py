@@ -28,7 +28,7 @@ from wakelog.session import Session
 @click.argument("entry", required=False, metavar="[ENTRY]")
 def head(asked: SharedOptions, session: str, entry: str | None) -> None:
     """Show or move the place where the next entry goes. The branch that is left stays as it is."""
-    address = find_session(asked, session, entry)
+    address = find_session(asked.store_url, session, entry)
     if address.entry is not None:
         _move_head(asked, address)
         return
@@ -51,7 +51,7 @@ def head(asked: SharedOptions, session: str, entry: str | None) -> None:
 @click.option("--new-session", is_flag=True, help="Go on in a new session that refers to this one.")
 def fork(asked: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
     """Branch from an entry: inside the session, by moving its head there, or into a new session."""
-    address = find_session(asked, session, at)
+    address = find_session(asked.store_url, session, at)
     if new_session:
         _fork_session(asked, address)
     elif address.entry is not None:

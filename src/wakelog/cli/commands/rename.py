@@ -28,7 +28,7 @@ from wakelog.session import Session
 @click.argument("title", nargs=-1, required=True, metavar="TITLE")
 def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
     """Give a session a title. The log keeps its name; `by-title/` in the store nodes to it."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
     put_entry(asked, opened.rename(single_text(title)))
@@ -47,7 +47,7 @@ def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
 @click.option("--undo", is_flag=True, help="Bring it back.")
 def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
     """Put a session away: lists leave it out, nothing is deleted."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
     put_entry(asked, opened.archive(archived=not undo))
@@ -68,7 +68,7 @@ def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
     """Name an entry, so that it can be found and addressed by that name."""
     if len(words) > 2:
         raise UsageError("the text has several words", hint="put it in quotes")
-    address = find_session(asked, session, words[0] if len(words) == 2 else None)
+    address = find_session(asked.store_url, session, words[0] if len(words) == 2 else None)
     if address.entry is None:
         raise UsageError("no entry is named", hint="wakelog label SESSION ENTRY TEXT")
     opened = Session(address.store, address.name)
@@ -91,7 +91,7 @@ def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
 @click.option("--force", is_flag=True, help="Cancel the turn first, and drop what is still open.")
 def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None:
     """End a session for good: it is never run again. It can still be read, forked, labelled, renamed and archived."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if address.entry is not None:
         raise UsageError("a whole session is ended", hint=f"`wakelog end {address.name}` ends it")
     opened = Session(address.store, address.name)

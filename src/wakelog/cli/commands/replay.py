@@ -30,7 +30,7 @@ _SHOWN_BYTES = 2_000
 @click.option("--verify", is_flag=True, help="Compare every entry and every reply, byte for byte.")
 def replay(asked: SharedOptions, session: str, *, verify: bool) -> int:
     """Let a session happen again from its log alone. Exit code 4 if another log would come out, or if it is damaged."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     damage = read_log(address.store, address.name).damage
     again = asyncio.run(happen_again(address.store, address.name))
     if verify:

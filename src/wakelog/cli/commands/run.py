@@ -20,8 +20,8 @@ from wakelog.cli.ui.errors import note, note_damage_before_append
 from wakelog.cli.ui.messages import note_clipped, read_stdin, single_text
 from wakelog.cli.ui.options import SharedOptions, command, session_option
 from wakelog.cli.ui.renderers import renderer_for
-from wakelog.cli.ui.session_run import RunOptions, RunSettings, can_ask_user, report_and_exit, run_session
-from wakelog.config.validation import TOOL_NAMES
+from wakelog.cli.ui.run_settings import RunSettings, run_settings_options
+from wakelog.cli.ui.session_run import RunOptions, can_ask_user, report_and_exit, run_session
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry
@@ -43,35 +43,7 @@ from wakelog.session import Session
 )
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @session_option
-@click.option("--model", metavar="PROVIDER:NAME", help="Which model answers. [default: what is configured]")
-@click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]")
-@click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]")
-@click.option("--system", metavar="TEXT|@FILE", help="The instructions.")
-@click.option(
-    "--tools", metavar="NAMES", help=f"Which tools: names with commas, or `none`. [default: {','.join(TOOL_NAMES)}]"
-)
-@click.option("--yes", is_flag=True, help="Let every tool run without asking. [default: only read, list and grep]")
-@click.option("--cwd", metavar="DIR", help="Where a new session works. [default: here]")
-@click.option("--compact-at", type=click.IntRange(min=0), metavar="TOKENS", help="Fold a longer context. 0: never.")
-@click.option("--strategy", metavar="HOW", help="What the model sees: full, window:N or budget:TOKENS.")
-@click.option(
-    "--unknown",
-    type=click.Choice(["tell", "ask"]),
-    help="A tool that may or may not have run: tell the model, or ask you.",
-)
-@click.option(
-    "--reasoning",
-    type=click.Choice(["keep", "summary", "drop"]),
-    help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
-)
-@click.option(
-    "--redact",
-    type=click.Choice(["keys", "assignments", "off"]),
-    help="Which secrets are taken out: keys, these and values of assignments, or none. [default: assignments]",
-)
-@click.option(
-    "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
-)
+@run_settings_options
 @click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
 def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **said: object) -> None:
@@ -103,7 +75,7 @@ def _opened(
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
             raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} or -s out")
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if address.entry is not None:
         raise UsageError("a run goes on from the head", hint=f"`wakelog fork {session}` moves it there first")
     opened = Session(address.store, address.name)
@@ -163,7 +135,7 @@ def _check_waiting(asked: SharedOptions, session: str | None, options: RunSettin
         raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
     if options.steer:
         raise UsageError("--steer goes with a prompt", hint="leave it out, or give a prompt")
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     if next_decision(runtime_for(address.store), opened) is None:
         hint = f'give a prompt: wakelog run -s {address.ref} "..."'

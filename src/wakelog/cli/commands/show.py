@@ -41,7 +41,7 @@ from wakelog.reading import Log
 @click.option("--follow", is_flag=True, help="Go on with what is said and done, as it streams, until Ctrl-C.")
 def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
     """Show what was said and done on a branch. With --json: the entries as stored, a line each."""
-    address = find_session(asked, session, at)
+    address = find_session(asked.store_url, session, at)
     if follow and address.entry is not None:
         raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")
     log = read_log_of(address, tail=active)

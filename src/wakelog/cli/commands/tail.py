@@ -35,7 +35,7 @@ from wakelog.reading import read_log
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is appended and what streams.")
 def tail(asked: SharedOptions, session: str, count: int, *, follow: bool) -> None:
     """Show the last entries of a session, whatever their branch. With --json: as stored, a line each."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     reader = EntryReader(next_seq=0)
     entries = _last_entries(address, reader, count)
     _put(asked, entries)

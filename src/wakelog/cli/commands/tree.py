@@ -45,7 +45,7 @@ _TEXT_MAX = 80
 @click.option("--runs", is_flag=True, help="Show the sub-agents it sent out instead, and their states.")
 def tree(asked: SharedOptions, session: str, *, annotations: bool, runs: bool) -> None:
     """Draw every branch of a session. The active branch is marked, and so is the head."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if runs:
         _show_runs(asked, address)
         return

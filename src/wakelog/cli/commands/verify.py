@@ -46,7 +46,7 @@ _RELINKED_SHOWN = 20
 @click.option("--head", "kept", metavar="DIGEST", help="A digest that was kept: it must still be in the chain.")
 def verify(asked: SharedOptions, session: str, kept: str | None) -> None:
     """Prove that nobody touched a log: every line readable, every seal right, every blob there. Exit code 4 if not."""
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     scan, proof, blobs = check_log(address)
     anchor = find_digest(address, kept, proof.head) if kept is not None else None
     verdict = verdict_of(scan, proof, blobs, anchor)
@@ -124,7 +124,7 @@ def doctor(asked: SharedOptions, session: str | None, salvage: str | None) -> No
             raise UsageError("a copy is made of one session", hint="wakelog doctor SESSION --salvage FILE")
         _doctor_store(asked)
         return
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     scan, proof, blobs = check_log(address)
     findings = list(find_problems(scan.damage, proof, blobs.losses))
     saved = write_salvaged_copy(address, salvage) if salvage is not None else None

@@ -5,6 +5,7 @@ not stop the other sessions.
 """
 
 import asyncio
+import functools
 import sys
 from collections.abc import Callable, Sequence
 
@@ -17,7 +18,8 @@ from wakelog.app.stores import StoreLocation, mark_exposure_reported
 from wakelog.cli.ui.errors import FAILED, INTERRUPTED, NEEDS_ATTENTION, UNTRUSTED, note, report_error
 from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
 from wakelog.cli.ui.output import progress_bar, put
-from wakelog.cli.ui.session_run import put_end_event, report_end, wake_and_exit
+from wakelog.cli.ui.renderers import renderer_for
+from wakelog.cli.ui.session_run import note_cancelling, put_end_event, report_end, run_exit_code, wake_and_exit
 from wakelog.errors import Conflict, Untrusted, UsageError
 from wakelog.ports.catalogs import SessionRow
 from wakelog.runtime.checks import check_files
@@ -76,7 +78,7 @@ def wake(
 
 
 def _wake_one(asked: SharedOptions, session: str, *, retrying: bool, quiet: bool) -> None:
-    address = find_session(asked, session)
+    address = find_session(asked.store_url, session)
     if address.entry is not None:
         raise UsageError("a session goes on from its head", hint=f"`wakelog head {session}` moves it there first")
     found = Session(address.store, address.name)
@@ -124,7 +126,9 @@ def _wake_sessions(
     told: Callable[[WakeResult], None],
 ) -> bool:
     async def until_they_rest() -> bool:
-        return await BatchWake(asked, place, jobs=jobs, quiet=quiet, on_result=told).wake(rows)
+        renderer = functools.partial(renderer_for, asked, quiet=quiet, apart=True)
+        batch = BatchWake(place, jobs=jobs, renderer_for=renderer, on_result=told, on_slow=note_cancelling)
+        return await batch.wake(rows)
 
     try:
         return asyncio.run(until_they_rest())
@@ -139,7 +143,7 @@ def _report_result(asked: SharedOptions, woken: WakeResult) -> int:
         report_end(asked, woken.session, woken.ending)
         _put_result_line(asked, woken.row, _result_state(woken.ending))
         is_ours = woken.ending.interrupted or woken.ending.state != "cancelled"
-        return woken.ending.code if is_ours else 0
+        return run_exit_code(woken.ending) if is_ours else 0
     state = _why_not_woken(woken)
     if woken.error is not None and state in _CODES:
         report_error(woken.error, as_json=asked.json)

@@ -4,7 +4,6 @@ A shared option is accepted on `wakelog` and on each command, because users writ
 the command wins. Each command gets one `SharedOptions` and does not read options of other commands.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,7 +26,7 @@ class SharedOptions(msgspec.Struct):
 
 
 def _store_value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-    """Store the value of a shared option in `Asked`; an option that was not given changes nothing."""
+    """Store the value of a shared option in `SharedOptions`; an option that was not given changes nothing."""
     asked = ctx.ensure_object(SharedOptions)
     if value is not None:
         setattr(asked, str(param.name), value)
@@ -81,14 +80,15 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; then warn of files that other users own or may write to, unless that was its error."""
+        read = load("wakelog.app.stores").track_stores()
         try:
             answer = super().invoke(ctx)
         except (Untrusted, UsageError):
             raise
         except BaseException:
-            _warn_of_exposed()
+            read.warn_once()
             raise
-        _warn_of_exposed()
+        read.warn_once()
         return answer
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,17 +100,10 @@ class Command(click.Command):
         super().format_help(ctx, formatter)
 
 
-def _warn_of_exposed() -> None:
-    # If no store was opened, the module is not loaded and there is nothing to warn about.
-    exposed = sys.modules.get("wakelog.app.stores")
-    if exposed is not None:
-        exposed.warn_once()
-
-
 def command(
     name: str, *, examples: str, json: bool = True, paged: bool = False
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Return a decorator that makes a command of a function with `Asked` and its own options as parameters."""
+    """Return a decorator that makes a command of a function with `SharedOptions` and its own options as parameters."""
     shared = (*((JSON,) if json else ()), *((PAGER,) if paged else ()))
 
     def make(function: Callable[..., Any]) -> Command:

@@ -48,7 +48,7 @@ def put_lines(lines: Iterable[bytes]) -> None:
 
 
 def put_bytes(content: bytes) -> None:
-    """Write bytes unchanged. `ReaderGone` if the pipe is closed."""
+    """Write bytes unchanged. `OutputClosed` if the pipe is closed."""
     view = memoryview(content)
     try:
         sys.stdout.flush()
@@ -103,7 +103,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 class _ProgressBar:
-    """A progress bar that is drawn after `_PATIENCE_S` seconds."""
+    """A progress bar that is drawn after `_BAR_DELAY_S` seconds."""
 
     def __init__(self, what: str) -> None:
         self._what = what

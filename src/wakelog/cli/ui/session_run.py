@@ -9,7 +9,6 @@ passes through `safe_text`.
 """
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 
@@ -19,11 +18,17 @@ import msgspec
 from wakelog.app.approvals import OpenQuestion, approve_all, collect_questions, decide_question
 from wakelog.app.event_loop import EventLoopRunner
 from wakelog.app.runner import RunOutcome, SessionRun, handle_sigint, outcome_of, undelivered_replies
-from wakelog.app.settings import Overrides
 from wakelog.app.stores import store_url
 from wakelog.app.watch import TERMINAL_CHANNEL
-from wakelog.cli.ui.errors import note, note_damage, note_damage_before_append
-from wakelog.cli.ui.messages import working_folder
+from wakelog.cli.ui.errors import (
+    CONFLICT,
+    FAILED,
+    INTERRUPTED,
+    NEEDS_ATTENTION,
+    note,
+    note_damage,
+    note_damage_before_append,
+)
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_json
 from wakelog.cli.ui.quantities import age_text, now_ms, plural
@@ -32,15 +37,22 @@ from wakelog.cli.ui.safe_text import visible, visible_lines
 from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.cli.ui.transcripts import key_argument
 from wakelog.decide.damage import DAMAGE_REASON, notice_text
-from wakelog.errors import UsageError
 from wakelog.log.codec import canonical_json
 from wakelog.log.entry import Failed
 from wakelog.projections.branch_state import branch_state
-from wakelog.projections.context import parse_strategy
 from wakelog.projections.losses import losses
 from wakelog.runtime.wake import WakeReport
 from wakelog.session import Session
 
+_EXIT_CODES = {
+    "rest": 0,
+    "queued": 0,
+    "terminated": 0,
+    "cancelled": INTERRUPTED,
+    "failed": FAILED,
+    "undelivered": FAILED,
+    "waiting": NEEDS_ATTENTION,
+}
 # Characters of a tool's input in the one-line message about it.
 _INPUT_CHARS = 100
 
@@ -78,7 +90,7 @@ def _wake_once(run: "SessionRun", one_loop: EventLoopRunner) -> WakeReport:
     """Wake the session once. `KeyboardInterrupt` if the user pressed Ctrl-C twice."""
 
     async def until_it_rests() -> WakeReport:
-        with handle_sigint(run.interrupt):
+        with handle_sigint(run.interrupt, note_cancelling):
             return await run.wake()
 
     try:
@@ -109,6 +121,19 @@ def _left_note(name: str) -> str:
     return f"left; `wakelog wake {name}` goes on"
 
 
+def note_cancelling() -> None:
+    """Say that the turn is being cancelled, and how to leave at once."""
+    write_stderr("\n")
+    note("cancelling; Ctrl-C again leaves at once")
+
+
+def run_exit_code(ending: RunOutcome) -> int:
+    """Return the exit code. A sub-agent run elsewhere is a conflict; a turn cancelled before this run is 0."""
+    if ending.had_nothing_to_do and ending.state == "cancelled":
+        return 0
+    return _EXIT_CODES.get(ending.state, CONFLICT)
+
+
 # ── end of a run ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -118,8 +143,8 @@ def report_and_exit(asked: SharedOptions, session: Session, ending: RunOutcome, 
     if not (quiet or asked.json):
         idle = ": nothing to do" if ending.had_nothing_to_do and ending.state == "rest" else ""
         write_stderr(f"{style_of(asked.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
-    if ending.code:
-        raise click.exceptions.Exit(ending.code)
+    if code := run_exit_code(ending):
+        raise click.exceptions.Exit(code)
 
 
 def report_end(asked: SharedOptions, session: Session, ending: RunOutcome) -> None:
@@ -268,54 +293,6 @@ def _read_answer(reason: str) -> str:
         word = answers.get(typed.strip().lower()[:1])
         if word is not None:
             return word
-
-
-class RunSettings:
-    """Options of `run` and `chat`: `terms` are settings, others apply only to a new session or to the display."""
-
-    def __init__(self, said: dict[str, object]) -> None:
-        def text(key: str) -> str | None:
-            value = said[key]
-            return value if isinstance(value, str) else None
-
-        compact_at = said["compact_at"]
-        self.overrides = Overrides(
-            model=text("model"),
-            system=_instructions_text(text("system")),
-            tools=text("tools"),
-            yes=bool(said["yes"]),
-            compact_at=compact_at if isinstance(compact_at, int) else None,
-            strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
-            unknown=text("unknown"),
-            reasoning=text("reasoning"),
-            redact=text("redact"),
-            resume=bool(said["resume"]),
-        )
-        self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
-        self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
-
-    @property
-    def folder(self) -> str:
-        """Return the working folder of a new session. `UsageError` if it does not exist."""
-        cwd = os.path.abspath(self.cwd) if self.cwd is not None else working_folder()
-        if not os.path.isdir(cwd):
-            what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
-            raise UsageError(what, hint="--cwd names the folder to work in")
-        return cwd
-
-
-def _instructions_text(text: str | None) -> str | None:
-    """Return the instructions; `@FILE` is read from the file."""
-    if text is None or not text.startswith("@"):
-        return text
-    try:
-        with open(os.path.expanduser(text[1:]), "rb") as file:
-            return file.read().decode()
-    except UnicodeDecodeError:
-        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions are text") from None
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{text[1:]} cannot be read: {why}", hint="--system takes a text, or @ and a file") from None
 
 
 def wake_and_exit(asked: SharedOptions, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:

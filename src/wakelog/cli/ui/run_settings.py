@@ -1,0 +1,101 @@
+"""Options with which `run` and `chat` choose the settings of a session, and their values."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from wakelog.app.settings import Overrides
+from wakelog.cli.ui.messages import working_folder
+from wakelog.config.validation import TOOL_NAMES
+from wakelog.errors import UsageError
+from wakelog.projections.context import parse_strategy
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_OPTIONS = (
+    click.option("--model", metavar="PROVIDER:NAME", help="Which model answers. [default: what is configured]"),
+    click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]"),
+    click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]"),
+    click.option("--system", metavar="TEXT|@FILE", help="The instructions."),
+    click.option(
+        "--tools", metavar="NAMES", help=f"Which tools: names with commas, or `none`. [default: {','.join(TOOL_NAMES)}]"
+    ),
+    click.option("--yes", is_flag=True, help="Let every tool run without asking. [default: only read, list and grep]"),
+    click.option("--cwd", metavar="DIR", help="Where a new session works. [default: here]"),
+    click.option("--compact-at", type=click.IntRange(min=0), metavar="TOKENS", help="Fold a longer context. 0: never."),
+    click.option("--strategy", metavar="HOW", help="What the model sees: full, window:N or budget:TOKENS."),
+    click.option(
+        "--unknown",
+        type=click.Choice(["tell", "ask"]),
+        help="A tool that may or may not have run: tell the model, or ask you.",
+    ),
+    click.option(
+        "--reasoning",
+        type=click.Choice(["keep", "summary", "drop"]),
+        help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
+    ),
+    click.option(
+        "--redact",
+        type=click.Choice(["keys", "assignments", "off"]),
+        help="Which secrets are taken out: keys, these and values of assignments, or none. [default: assignments]",
+    ),
+    click.option(
+        "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
+    ),
+)
+
+
+def run_settings_options(function: _Function) -> _Function:
+    """Add the options that choose the settings of a session, in the order of the help."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+class RunSettings:
+    """Values of these options: `overrides` are settings; the others apply to a new session, or to the display."""
+
+    def __init__(self, said: dict[str, object]) -> None:
+        def text(key: str) -> str | None:
+            value = said[key]
+            return value if isinstance(value, str) else None
+
+        compact_at = said["compact_at"]
+        self.overrides = Overrides(
+            model=text("model"),
+            system=_instructions_text(text("system")),
+            tools=text("tools"),
+            yes=bool(said["yes"]),
+            compact_at=compact_at if isinstance(compact_at, int) else None,
+            strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
+            unknown=text("unknown"),
+            reasoning=text("reasoning"),
+            redact=text("redact"),
+            resume=bool(said["resume"]),
+        )
+        self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
+        self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
+
+    @property
+    def folder(self) -> str:
+        """Return the working folder of a new session. `UsageError` if it does not exist."""
+        cwd = os.path.abspath(self.cwd) if self.cwd is not None else working_folder()
+        if not os.path.isdir(cwd):
+            what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
+            raise UsageError(what, hint="--cwd names the folder to work in")
+        return cwd
+
+
+def _instructions_text(text: str | None) -> str | None:
+    """Return the instructions; `@FILE` is read from the file."""
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        with open(os.path.expanduser(text[1:]), "rb") as file:
+            return file.read().decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions are text") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{text[1:]} cannot be read: {why}", hint="--system takes a text, or @ and a file") from None
