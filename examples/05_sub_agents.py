@@ -11,8 +11,7 @@ from pathlib import Path
 
 from wakelog import Agent, Policy, Session, open_store, transcript
 from wakelog.log.entry import Spawned
-from wakelog.tools import builtin_tools
-from wakelog.tools.subagent import SubagentTool
+from wakelog.tools import SubagentTool, builtin_tools
 
 TASK = "ask an agent to read north.txt, then ask an agent to read south.txt"
 

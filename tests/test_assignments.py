@@ -163,7 +163,7 @@ def test_a_log_from_before_replays(monkeypatch, rules, said):
     rig.session.append(msgspec.structs.replace(record.without_envelope, policy=policy))
     _output(monkeypatch, rig, LINE)
     rig.session.say("Look.")
-    asyncio.run(wake(msgspec.structs.replace(rig.runtime(), rules=rules), "s"))
+    asyncio.run(wake(rig.runtime().with_changes(rules_version=rules), "s"))
     is_redacted = rules == 2 and said is None
     assert (VALUE.encode() in stored(rig.store, "s")) == (not is_redacted)
     found = asyncio.run(replay(rig.store, "s"))

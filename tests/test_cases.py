@@ -38,8 +38,14 @@ def _text(message):
 
 
 def _open_call(call):
-    found = {"reply": call.reply_id, "call": call.call.id, "ours": call.ours}
-    named = {name: getattr(call, name) for name in ("started", "doubtful", "waits", "decided", "child")}
+    found = {"reply": call.reply_id, "call": call.tool_call.id, "ours": call.is_own}
+    named = {
+        "started": call.starts,
+        "doubtful": call.start_may_be_lost,
+        "waits": call.question_id,
+        "decided": call.decision_id,
+        "child": call.child_session,
+    }
     return {**found, **{name: value for name, value in named.items() if value}}
 
 

@@ -18,7 +18,7 @@ from wakelog import Session, latest, open_store
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
 # What may be relied on: the names of the package, and the rooms that docs/tools.md and docs/format.md describe.
-PUBLIC = {"wakelog", "wakelog.ports.stores", "wakelog.tools", "wakelog.log.entry"}
+PUBLIC = {"wakelog", "wakelog.ports.runtime", "wakelog.ports.stores", "wakelog.tools", "wakelog.log.entry"}
 
 
 @pytest.fixture

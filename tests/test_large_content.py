@@ -3,7 +3,6 @@
 import asyncio
 import base64
 
-import msgspec
 import pytest
 
 from tests.kernel.plays import Play
@@ -210,7 +209,7 @@ def test_rules_1_kept_media_in_the_line():
     rig = Rig({"": [{"text": "I see."}]})
     inline = Queued(id="q1", parent_id="s", timestamp="2026-01-01T10:00:00.000Z", message=Prompt(content=(PICTURE,)))
     rig.store.plant("s", encode(inline, rules_version=1) + b"\n")
-    asyncio.run(wake(msgspec.structs.replace(rig.runtime(), rules=1), "s"))
+    asyncio.run(wake(rig.runtime().with_changes(rules_version=1), "s"))
     (prompt,) = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
     assert prompt.content == (PICTURE,)
     assert asyncio.run(replay(rig.store, "s")).ok

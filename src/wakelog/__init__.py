@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from wakelog.runtime.wake import wake
     from wakelog.session import Session
     from wakelog.stores import open_store
-    from wakelog.tools.function_tool import tool
+    from wakelog.tools import tool
     from wakelog.version import VERSION as __version__
 
 _EXPORTS = {

@@ -199,7 +199,7 @@ def test_a_session_is_woken_by_itself_its_name_or_its_id():
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
-        (wake, "a world first, not MemoryStore; pass LiveRuntime"),
+        (wake, "a runtime first, not MemoryStore; pass LiveRuntime"),
         (lambda store, _: wake(LiveRuntime(store), 7), "not by int; pass the session itself"),
         (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
         (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),

@@ -91,6 +91,6 @@ def test_a_large_log_that_was_put_away_is_left_out(shell, store, clock, large, e
 def test_only_sessions_of_the_pair_and_the_folder_are_chats(shell, store, clock, large):
     """`chat -c` asks for agent, sender and folder; what is left out of the index answers by its first line."""
     said(store, clock)
-    rows = list(StoreLocation(str(shell.store)).recent(agent="whale", sender="user", cwd=large.tree.card.cwd))
+    rows = list(StoreLocation(str(shell.store)).recent(agent="whale", sender="user", cwd=large.tree.header.cwd))
     assert [row.name for row in rows] == [large.name]
     assert list(StoreLocation(str(shell.store)).recent(agent="whale", sender="nobody")) == []

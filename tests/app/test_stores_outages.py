@@ -41,7 +41,7 @@ def test_an_append_rides_out_a_restart(shell, own_postgres, monkeypatch):
         if not own_postgres.running():
             own_postgres.start()
 
-    monkeypatch.setattr("wakelog.app.stores.note", note)
+    monkeypatch.setattr("wakelog.app.stores.notify", note)
     own_postgres.stop(immediate=True)
     answer = shell("append", name, "Hello", "--store", url)
     assert (answer.code, len(told)) == (0, 2), answer.err

@@ -39,20 +39,20 @@ def _wait(decision, now_ms):
 
 
 def _settle(decision):
-    found = {"do": "SettleToolCall", "call": decision.call.call.id}
+    found = {"do": "SettleToolCall", "call": decision.open_call.tool_call.id}
     if decision.result.copied_from:
         return {**found, "copy": decision.result.copied_from}
-    if decision.call.decided:
-        return {**found, "decided": decision.call.decided}
+    if decision.open_call.decision_id:
+        return {**found, "decided": decision.open_call.decision_id}
     return {**found, "status": decision.result.status}
 
 
 def _run(decision):
-    call = decision.calls[0]
-    if call.child:
-        return {"do": "WakeChild", "session": call.child}
-    found = {"do": "RunTools", "call": call.call.id, "attempt": call.started + 1}
-    also = [other.call.id for other in decision.calls[1:]]
+    call = decision.open_calls[0]
+    if call.child_session:
+        return {"do": "WakeChild", "session": call.child_session}
+    found = {"do": "RunTools", "call": call.tool_call.id, "attempt": call.starts + 1}
+    also = [other.tool_call.id for other in decision.open_calls[1:]]
     return {**found, "also": also} if also else found
 
 

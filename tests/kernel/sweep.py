@@ -19,7 +19,7 @@ import sys
 from tests.kernel.judging import judge
 from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside
-from wakelog.decide import policy
+from wakelog.decide import timing
 from wakelog.stores.jsonl import JsonlStore
 
 RAISES = ("All three are done.", "Another way.")
@@ -168,7 +168,7 @@ def trace(folder):
 if __name__ == "__main__":
     # The channel raises in every run; the back-off is short, or the sweep would wait for most of its time. Set only in
     # a process of its own: tests that import this file measure the real back-off.
-    policy.RETRY_FIRST_MS = 8
+    timing.RETRY_FIRST_MS = 8
     if "early" in sys.argv:
         Acknowledging.append = Acknowledging.append_early
     if sys.argv[2] == "trace":

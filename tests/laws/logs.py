@@ -157,7 +157,7 @@ class _Teller:
     def _called(self, at):
         """A request of any purpose, whose reply may or may not ever come."""
         purpose = ("reply", "compaction", "rerun")[at % 3]
-        queued = [entry.id for entry in self.tree.own() if isinstance(entry.value, Queued)]
+        queued = [entry.id for entry in self.tree.own_entries() if isinstance(entry.value, Queued)]
         taken = queued[at % len(queued)] if queued and purpose == "compaction" else None
         self.session.append(ModelCall(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
 
@@ -186,7 +186,7 @@ class _Teller:
         if waiting:
             call = waiting[at % len(waiting)]
             self.session.append(
-                Message(message=ToolResult(tool_call_id=call.call.id, reply_id=call.reply_id, content="done"))
+                Message(message=ToolResult(tool_call_id=call.tool_call.id, reply_id=call.reply_id, content="done"))
             )
 
     def _fork(self, at):
@@ -204,7 +204,7 @@ class _Teller:
         self.session.compact(f"summary {at}", first_kept=kept)
 
     def _take(self, at):
-        queued = [entry for entry in self.tree.own() if isinstance(entry.value, Queued)]
+        queued = [entry for entry in self.tree.own_entries() if isinstance(entry.value, Queued)]
         if queued:
             taken = queued[at % len(queued)].id
             self.session.append(Message(message=Prompt(content=(Text(text="taken up"),), queued_id=taken)))
@@ -227,7 +227,7 @@ class _Teller:
 
     def _annotation(self, verb, at):
         reply = self.replies[at % len(self.replies)].id if self.replies else "never"
-        raised = [entry.id for entry in self.tree.own() if isinstance(entry.value, Attention)]
+        raised = [entry.id for entry in self.tree.own_entries() if isinstance(entry.value, Attention)]
         annotations = {
             "label": Label(target_id=self._node(at).id, label=f"label {at}"),
             "queued": Queued(message=Prompt(content=f"queued {at}")),

@@ -293,7 +293,7 @@ def forked():
 def standalone(child):
     """The whole tree of a fork, its copy, and the copy read back. The parent is read from its beginning."""
     log = child.read()
-    origin = log.session.value.parent
+    origin = log.header.value.parent
     above = read_log(child.store, origin.session).tree.branch(origin.entry)
     tree = Tree()
     tree.inherit(above)

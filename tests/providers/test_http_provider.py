@@ -147,7 +147,8 @@ def test_no_failure_of_a_connection_is_raised(rig, error):
 
     async def listen():
         asking = contextlib.nullcontext(_Broken(rig.half, error))
-        return [delta async for delta in stream_reply(asking, rig.way.reader(request()), rig.way.sdk(), server)]
+        parser = rig.way.create_parser(request())
+        return [delta async for delta in stream_reply(asking, parser, rig.way.load_sdk(), server)]
 
     told = asyncio.run(listen())
     assert (text_of(told)[:3], told[-1].kind, told[-1].retryable) == ("So ", "cut", True)
@@ -171,13 +172,13 @@ def test_only_the_last_event_is_missing(name, server, ending):
 
 def test_a_connection_that_cannot_be_closed(rig, server, monkeypatch):
     """RUN-8: what was said to the end stays said."""
-    closing = rig.way.sdk().http.aclose
+    closing = rig.way.load_sdk().http.aclose
 
     async def aclose(self):
         await closing(self)
         raise ssl.SSLError("it would not close")
 
-    monkeypatch.setattr(rig.way.sdk().http, "aclose", aclose)
+    monkeypatch.setattr(rig.way.load_sdk().http, "aclose", aclose)
     server.play(Answer(rig.whole))
     assert isinstance(rig.ask(server.url)[-1], Finished)
 

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 
-import msgspec
 import pytest
 
 from tests.loopback import CUT, Answer, Hold, Loopback
@@ -42,7 +41,7 @@ class Life:
         self._runtime = LiveRuntime(self.store, provider=lambda *_: door, clock=self.clock)
 
     def wake(self):
-        runtime = msgspec.structs.replace(self._runtime, pause=self.clock.pause)
+        runtime = self._runtime.with_changes(sleep=self.clock.pause)
         return asyncio.run(wake(runtime, self.session.name)).decision
 
     def values(self, kind):

@@ -15,7 +15,7 @@ from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
 from wakelog.runtime.interface import SubagentTask
-from wakelog.runtime.live import LiveRuntime, wait_for_cancel
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent
 from wakelog.runtime.user_actions import open_questions, request_cancel, resolve_question
@@ -171,7 +171,7 @@ def test_cancels_are_seen_whoever_writes_them():
     seen = session.last_seq
 
     async def watched():
-        watching = asyncio.ensure_future(wait_for_cancel(session, seen))
+        watching = asyncio.ensure_future(LiveRuntime(session.store).wait_for_cancel(session, seen))
         await asyncio.sleep(0)
         other = Session(store, session.id)
         other.append(Queued(mode="steer"))

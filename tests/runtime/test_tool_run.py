@@ -2,7 +2,6 @@
 
 import asyncio
 
-import msgspec
 import pytest
 
 from tests.laws.plays import watch
@@ -172,7 +171,7 @@ def test_a_tool_that_is_not_at_hand_here():
     """RUN-19: what the log says may be called, but this process cannot: an error for whoever woke it, not a result."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
-    runtime = msgspec.structs.replace(rig.runtime(), tools=lambda _, __: {})
+    runtime = rig.runtime().with_changes(tools=lambda _, __: {})
     with pytest.raises(NotFound, match="not at hand"):
         asyncio.run(wake(runtime, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []
@@ -192,7 +191,7 @@ def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
     rig.outside.interrupt = lambda: rig.session.append(Queued(mode="cancel"))
 
     rig.session.say("Go.")
-    runtime = msgspec.structs.replace(rig.runtime(), cancelled=watch)
+    runtime = rig.runtime().with_changes(wait_for_cancel=watch)
     assert asyncio.run(wake(runtime, "s")).decision == Idle("cancelled")
     (result,) = _results(rig)
     assert result.status == "interrupted"

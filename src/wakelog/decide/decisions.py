@@ -160,7 +160,7 @@ def take_snapshot(
     waiting = msgspec.structs.replace(
         open_work,
         queue=queue_at_head(tree, open_work.queue, rules_version),
-        cut=_not_followed(tree, branch, open_work.interrupted),
+        interrupted=_not_followed(tree, branch, open_work.interrupted),
     )
     return Snapshot(
         tree, branch, state, waiting, policy_in_force(state.context, rules_version), now_ms, channels, rules_version

@@ -53,7 +53,7 @@ class LeaseTerm(msgspec.Struct, frozen=True):
 
     def after_failure(self, now: float) -> "LeaseTerm":
         """Return the term after a failed renewal."""
-        return msgspec.structs.replace(self, tries=self.failed_renewals + 1, failed=now)
+        return msgspec.structs.replace(self, failed_renewals=self.failed_renewals + 1, failed_at=now)
 
 
 RETRY_FIRST_MS = 1_000

@@ -1,6 +1,6 @@
 """Tools for agents: the `tool` decorator, the six built-in tools by name, and the sub-agent tool.
 
-Rule 1: a tool raises nothing for external failures; it returns an `Outcome`. Exceptions report mistakes of the
+Rule 1: a tool raises nothing for external failures; it returns a `ToolOutcome`. Exceptions report mistakes of the
 tool's author, before the tool starts.
 Rule 2: every tool declares with `replay` what may happen to a call whose outcome is unknown; the default is the
 safest value, `never`.
@@ -15,9 +15,10 @@ from wakelog.ports.runtime import Tool
 from wakelog.tools.commands import grep_tool, shell_tool
 from wakelog.tools.file_changes import edit_tool, write_tool
 from wakelog.tools.files import WorkingDirectory, list_tool, read_tool
+from wakelog.tools.function_tool import FunctionTool, as_tools, tool
+from wakelog.tools.subagent import SubagentTool
 
-__all__ = ["BUILTIN_NAMES", "FunctionTool", "SubAgentTool", "as_tools", "builtin_tools", "by_name", "tool"]
-
+__all__ = ["BUILTIN_NAMES", "FunctionTool", "SubagentTool", "as_tools", "builtin_tools", "tool"]
 
 _FACTORIES: dict[str, Callable[[WorkingDirectory], Tool]] = {
     "read": read_tool,

@@ -47,15 +47,15 @@ def test_whether_a_key_was_pressed_before_a_frame(terminal):
     seen = []
 
     async def act(screen, keyboard):
-        seen.append(screen.is_untouched)
+        seen.append(screen.is_input_empty)
         typed = asyncio.Event()
         screen.input.on_text_changed += lambda _: typed.set()
         keyboard.send_text("y")
-        seen.append(screen.is_untouched)
+        seen.append(screen.is_input_empty)
         await typed.wait()
-        seen.append(screen.is_untouched)
+        seen.append(screen.is_input_empty)
         screen.input.reset()
-        seen.append(screen.is_untouched)
+        seen.append(screen.is_input_empty)
 
     sitting(act)
     assert seen == [True, False, False, True]

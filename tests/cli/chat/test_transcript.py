@@ -132,11 +132,11 @@ def test_pieces_that_come_before_their_call_wait_for_it(told):
 def test_the_words_of_a_summary_are_no_reply(told):
     told(ModelCall(reply_id="s", purpose="compaction"))
     assert told.pieces("s", [TextDelta("What was asked:\n\n")]) == []
-    assert told.talk.summarising
+    assert told.talk.compacting
     assert told(Compaction(summary="x", tokens_before=9000, tokens_after=50)) == [
         Notice("folded from about 9,000 to 50 tokens")
     ]
-    assert not told.talk.summarising
+    assert not told.talk.compacting
 
 
 def test_a_model_that_stops_early_is_named(told):
@@ -192,7 +192,7 @@ def test_a_fault_and_another_try(told):
 def test_a_head_that_was_moved(told):
     """TREE-3: it is said, unless a command moved it in the course of what it does."""
     assert told(Head(target_id="e1")) == [Notice("the head was moved: what comes next goes on from there", "dim")]
-    told.talk.expected.add("x")
+    told.talk.expected_head_moves.add("x")
     assert told(Head(target_id="e1"), "x") == []
 
 

@@ -91,7 +91,7 @@ def test_what_is_derived_may_be_lost(own, loss):
     """Law 2: whatever happens to the tables of the catalog, the answers stay the same, and the tables come back."""
     own.talk(3)
     own.begin(agent="dove").user("nothing but words")
-    own.agrees()
+    own.assert_matches_fresh_index()
     own.rig.run(loss)
     own.talk(1)
     for shelf in (own, again(own)):
@@ -107,14 +107,14 @@ def test_a_store_from_before_there_were_catalogs(own):
         own.rig.run(f"DROP TABLE IF EXISTS {{s}}{table}")
     own.rig.forget_schema()
     own.store.close()
-    own.agrees()
+    own.assert_matches_fresh_index()
     assert is_own(own)
 
 
 def test_a_catalog_of_an_earlier_version(own):
     """Law 2, ST-5: tables from before entries had their numbers there are made anew, and the logs stay as they are."""
     own.talk(2)
-    own.agrees()
+    own.assert_matches_fresh_index()
     own.rig.run("ALTER TABLE {s}entries DROP COLUMN seq")
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION - 1}")
     for shelf in (again(own), own):
@@ -125,7 +125,7 @@ def test_a_catalog_of_an_earlier_version(own):
 def test_a_newer_catalog_is_left_alone(own):
     """Law 10: what a newer wakelog keeps there is not touched; the answers come from memory."""
     own.talk(2)
-    own.agrees()
+    own.assert_matches_fresh_index()
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
     own.rig.run("UPDATE {s}sessions SET agent = 'from the future'")
     for shelf in (own, again(own)):
@@ -138,7 +138,7 @@ def test_a_newer_catalog_is_left_alone(own):
 def test_a_catalog_that_was_made_newer_meanwhile_is_left_alone(own):
     """Law 10: who meets tables that are not as they were looks whose they are before making them anew."""
     own.talk(2)
-    own.agrees()
+    own.assert_matches_fresh_index()
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
     own.rig.run("ALTER TABLE {s}sessions RENAME COLUMN row TO card")
     assert len(own.catalog.rows()) == 1
@@ -153,14 +153,14 @@ def test_a_file_that_cannot_be_written(in_sqlite, monkeypatch):
     """Law 2, law 9: where the file is read-only, the answers are the same and nothing is said."""
     shelf = in_sqlite
     shelf.talk(2)
-    shelf.agrees()
+    shelf.assert_matches_fresh_index()
     shelf.talk(1)
 
     def refuse(self, *, durable=True):
         raise StoreError("the file is read-only")
 
     monkeypatch.setattr("wakelog.stores.sqlite.file.SqliteFile.writing", refuse)
-    shelf.agrees()
+    shelf.assert_matches_fresh_index()
     assert not is_own(shelf)
 
 
@@ -168,7 +168,7 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
     """Law 2, law 9: who may not write is answered from the tables while they are up to date, and then from memory."""
     own, rig = in_postgres, in_postgres.rig
     own.talk(2)
-    own.agrees()
+    own.assert_matches_fresh_index()
     name = f"reader_{postgres_url.rpartition('/')[2]}"
     rig.rig.run(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
     try:
@@ -242,7 +242,7 @@ def test_processes_refresh_at_once(own):
     assert [process.communicate()[0].split() for process in children] == [["30", "60"]] * 4
     assert [process.returncode for process in children] == [0] * 4
     assert own.refreshed() == 0
-    own.agrees()
+    own.assert_matches_fresh_index()
 
 
 def test_a_killed_refresh_leaves_nothing_wrong(own):
@@ -253,7 +253,7 @@ def test_a_killed_refresh_leaves_nothing_wrong(own):
     assert process.stdout.readline() == "half\n"
     process.kill()
     process.communicate()
-    own.agrees()
+    own.assert_matches_fresh_index()
     assert own.refreshed() == 0
     assert is_own(own)
 
@@ -271,7 +271,7 @@ def test_one_long_log_is_written_in_stretches(own, small):
         other = again(own)
         assert len(other.catalog.search("prompt")) <= 40
     story.user("one prompt more")
-    own.agrees()
+    own.assert_matches_fresh_index()
     assert len(own.catalog.search("prompt", limit=100)) == 41
 
 
@@ -295,4 +295,4 @@ def test_the_older_never_replaces_the_newer(own, small):
     own.counting._store.load = overtaken
     own.catalog.refresh()
     assert [row.name for row in own.catalog.rows(archived=True)] == [story.session.name]
-    own.agrees()
+    own.assert_matches_fresh_index()

@@ -30,7 +30,7 @@ def planted(tmp_path):
 def _told(journals):
     """What a follower is told, call after call."""
     had, told = {}, []
-    while news := journals.read_on("s", had):
+    while news := journals.read_new("s", had):
         told += [(piece.offset, piece.raw) for piece in news]
         had = {"r": news[-1].offset + 1}
     return told

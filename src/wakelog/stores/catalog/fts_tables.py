@@ -181,7 +181,7 @@ class FtsTables:
         """See `CatalogTables`."""
         with self._reading() as db:
             hits: Sequence[SearchHit] = (
-                load("wakelog.stores.catalog.full_text").FtsSearch(db, query, now_ms, mark).behind(after, limit)
+                load("wakelog.stores.catalog.full_text").FtsSearch(db, query, now_ms, mark).hits_after(after, limit)
             )
             return hits
 

@@ -215,7 +215,7 @@ class JsonlStore:
         if not logs:
             return {}
         if self._syncs is None:
-            self._syncs = load(_FILE_SYNC).file_syncs()
+            self._syncs = load(_FILE_SYNC).open_file_sync()
         failed: dict[str, WakelogError] = {}
         for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
             if error is not None:
