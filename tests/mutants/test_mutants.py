@@ -63,9 +63,9 @@ def test_every_row_is_broken_by_one():
 def test_a_mutant_that_does_not_apply_fails_loudly():
     """A piece that is not there is an error, and no death."""
     stray = Mutant(
-        "stray", "law 1", "log/integrity.py::End.seal", "nothing", "0", ("tests/log/test_integrity.py::test_places",)
+        "stray", "law 1", "log/integrity.py::LogEnd.seal", "nothing", "0", ("tests/log/test_integrity.py::test_places",)
     )
-    with pytest.raises(LookupError, match=r"stray: log/end\.py: not found in End\.seal: nothing"):
+    with pytest.raises(LookupError, match=r"stray: log/integrity\.py: not found in LogEnd\.seal: nothing"):
         changed(stray, text_of(SOURCE, "wakelog", stray.file))
     assert not judge(stray).is_dead
 

@@ -59,9 +59,9 @@ def test_the_demo_is_one_model():
 def test_what_is_wrong_is_said_before_an_sdk_is_loaded(provider, params):
     """RUN-8: an SDK takes a second or two to load, and nobody waits for it only to hear that a key is missing."""
     code = (
-        "import sys; from wakelog.errors import UsageError; from wakelog.ports.stores import Request\n"
+        "import sys; from wakelog.errors import UsageError; from wakelog.ports.runtime import ModelRequest\n"
         "from wakelog.providers import open_provider\n"
-        f"try: open_provider({provider!r}, 'm', {{}}).stream(Request(model='m', messages=(), params={params!r}))\n"
+        f"try: open_provider({provider!r}, 'm', {{}}).stream(ModelRequest(model='m', messages=(), params={params!r}))\n"
         "except UsageError: print([name for name in ('anthropic', 'openai') if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

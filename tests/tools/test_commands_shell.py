@@ -252,11 +252,11 @@ def test_a_killed_supervisor_takes_the_group_along(shell):
 
 HARNESS = """
 import asyncio, sys
-from wakelog.ports import Invocation
+from wakelog.ports.runtime import ToolInvocation
 from wakelog.tools import builtin_tools
 (shell,) = builtin_tools(".", ["shell"])
 show = lambda text: print(text, end="", flush=True)
-asyncio.run(shell.run(Invocation("r", "c", {"command": sys.argv[1]}, show=show)))
+asyncio.run(shell.run(ToolInvocation("r", "c", {"command": sys.argv[1]}, show=show)))
 """
 
 

@@ -202,10 +202,10 @@ def test_an_intent_that_makes_no_sense_cannot_say(tools):
 RUN = """
 import asyncio, sys
 import msgspec
-from wakelog.ports import Invocation
+from wakelog.ports.runtime import ToolInvocation
 from wakelog.tools import builtin_tools
 (made,) = builtin_tools(sys.argv[1], [sys.argv[2]])
-asyncio.run(made.run(msgspec.json.decode(sys.argv[3], type=Invocation)))
+asyncio.run(made.run(msgspec.json.decode(sys.argv[3], type=ToolInvocation)))
 """
 STEPS = "openat,write,fsync,fchmod,fchown,rename,mkdir,close"
 

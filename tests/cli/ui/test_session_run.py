@@ -191,10 +191,10 @@ def test_ctrl_c_while_it_waits_to_try_again(shell, script):
 DEAF = """
 import asyncio, sys
 import wakelog.runtime.live
-async def never(session, seq):
+async def never(runtime, session, seq):
     await asyncio.Event().wait()
-wakelog.runtime.live.wait_for_cancel = never
-from wakelog.cli.group import run
+wakelog.runtime.live.LiveRuntime.wait_for_cancel = never
+from wakelog.cli.main import run
 sys.exit(run(sys.argv[1:]))
 """
 

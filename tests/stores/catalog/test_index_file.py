@@ -164,7 +164,7 @@ CHILD = """
 import sys
 from tests.stores.catalog.rigs import Counted
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.index_tables import IndexTables
+from wakelog.stores.catalog.index_file import IndexTables
 store, path, waits = sys.argv[1:]
 def progress(done, total):
     if waits == "yes" and done == 20:

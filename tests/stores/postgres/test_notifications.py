@@ -34,7 +34,7 @@ class Follower:
         self.store = store
         self._waits = threading.Event()
         self._pool = ThreadPoolExecutor(1)
-        self._news = store._tables._news
+        self._news = store._tables._notifications
         self.look_every(look_s)
         self._watching = self._news.watching
         self._news.watching = self._noted
@@ -157,5 +157,5 @@ def test_who_does_not_wait_does_not_listen(rig, follower):
     news = follower.follow()
     rig.store.append("s", body("m1"), after=0)
     news.result(PATIENCE_S)
-    kept = follower.store._tables._news._idle[0]._connection
+    kept = follower.store._tables._notifications._idle[0]._connection
     assert kept.execute("SELECT pg_listening_channels()").fetchall() == []
