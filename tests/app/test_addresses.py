@@ -77,7 +77,7 @@ def test_latest_is_never_a_sub_agent(shell):
     assert shell("show", "@latest", "--json").rows[0]["number"] == 1
     os.unlink(shell.store / "agent_user_1.jsonl")
     only = shell("show", "@latest")
-    assert (only.code, "no session but those of sub-agents" in only.err) == (3, True)
+    assert (only.code, "there are only sessions of sub-agents" in only.err) == (3, True)
 
 
 def test_names_of_any_script_can_be_typed(shell):
@@ -103,7 +103,7 @@ def test_an_entry_by_id_number_label_and_beginning(shell, story):
         assert shell("context", f"crab_user_1:{typed}", "--json").json["entries"] == [first.id]
     assert shell("context", "crab_user_1:1", "--at", "2").code == 2
     unclear = shell("context", "crab_user_1", "--at", first.id[:4])
-    assert (unclear.code, "could be 4 entries: 0, 1, 2, 3; name one of them" in unclear.err) == (2, True)
+    assert (unclear.code, "matches 4 entries: 0, 1, 2, 3; name one of them" in unclear.err) == (2, True)
     assert shell("context", "crab_user_1", "--at", "99").code == 3
     assert shell("context", "crab_user_1", "--at", "crab_user_1:1").code == 0
 

@@ -81,7 +81,7 @@ def test_a_server_that_was_broken_is_asked_again_by_the_next_run(shell, mine, sc
     mine("")
     still = shell.process("run", "-s", "agent_user_1", "And now?")
     assert "cannot start" in still.err
-    assert "does without its tools for now" in still.err
+    assert "continues without its tools for now" in still.err
     (begun,) = contexts(shell)
     assert [server["name"] for server in begun["environment"]["absentServers"]] == ["plain"]
     program.symlink_to(sys.executable)

@@ -22,6 +22,6 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
 def test_a_file_that_is_there_stays_as_it_is(tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_new_file(str(path), [b"other"])
     assert path.read_bytes() == b"mine"

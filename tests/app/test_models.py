@@ -28,7 +28,7 @@ def test_without_a_model(shell, monkeypatch):
     answer = shell("run", "Hi.")
     assert answer.code == 2
     assert answer.err.count("\n") == 1
-    for word in ("no model is named", "ANTHROPIC_API_KEY", "--model anthropic:NAME", "--model demo"):
+    for word in ("no model is set", "ANTHROPIC_API_KEY", "--model anthropic:NAME", "--model demo"):
         assert word in answer.err
     assert shell("ls", "--json").rows == []
 
@@ -137,7 +137,7 @@ def test_a_server_that_cannot_be_asked(shell, mine):
     answer = shell("run", "Hi.")
     assert answer.code == 0
     assert "gone" in answer.err
-    assert "does without its tools for now" in answer.err
+    assert "continues without its tools for now" in answer.err
 
 
 def test_ctrl_c_while_a_server_does_not_start(shell, mine):

@@ -123,7 +123,10 @@ def test_always_said_of_another_agent_is_said_of_that_alone():
 def test_an_agent_that_nobody_configured_is_named(shell, mine):
     """A slip of the keyboard would leave all behind that was agreed on for somebody else: it is said."""
     mine("[agents.reviewer.approvals]\nshell = 'deny'\n")
-    assert 'no agent "reviewr" is configured' in shell.process("run", "--agent", "reviewr", "Hi.", typed=b"").err
+    assert (
+        'agent "reviewr" has no configuration; using defaults'
+        in shell.process("run", "--agent", "reviewr", "Hi.", typed=b"").err
+    )
     assert "configured" not in shell.process("run", "--agent", "reviewer", "Hi.", typed=b"").err
 
 
@@ -133,7 +136,7 @@ def test_a_folder_that_is_gone(shell):
     gone.mkdir()
     answer = shell.process("run", "Hi.", cwd=gone, preexec_fn=gone.rmdir)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "is gone; --cwd names" in answer.err
+    assert "no longer exists; set the working folder with --cwd" in answer.err
     gone.mkdir()
     words = ("run", "--cwd", str(shell.folder), "Hi.")
     assert shell.process(*words, cwd=gone, preexec_fn=gone.rmdir).code == 0

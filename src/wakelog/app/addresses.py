@@ -50,7 +50,7 @@ def find_session(store_url: str | None, typed: str, entry: str | None = None) ->
     """
     session, named = _split_address(typed)
     if named is not None and entry is not None and named != entry:
-        raise UsageError(f"two entries are named: {named} and {entry}", hint="name one")
+        raise UsageError(f"two entries given: {named} and {entry}", hint="give one")
     entry = entry.removeprefix(f"{session}:") if entry is not None else named
     if _is_path(session):
         store, name = _at_path(session)
@@ -68,7 +68,7 @@ def _split_address(typed: str) -> tuple[str, str | None]:
     except UnicodeEncodeError:
         is_nameable = False
     if not is_nameable:
-        raise BadId(f"{typed[:60]!r} can be no name", hint="see `wakelog ls`")
+        raise BadId(f"{typed[:60]!r} is not a valid name", hint="see `wakelog ls`")
     session, colon, entry = typed.rpartition(":")
     if not colon or "/" in entry or entry.endswith(LOG_SUFFIX):
         return typed, None
@@ -90,13 +90,13 @@ def _at_path(path: str) -> tuple[Store, str]:
     except PermissionError as error:
         raise load("wakelog.stores.files").storage_error(f"look for {path[:200]}", error) from error
     except OSError:
-        raise NotFound(f"there is no file {path[:200]}") from None
+        raise NotFound(f"file {path[:200]} does not exist") from None
     if os.path.isdir(real):
         raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
     if not file.endswith(LOG_SUFFIX) or not is_name(file.removesuffix(LOG_SUFFIX)):
         raise BadId(
-            f"{file[:200]} is not the name of a log",
-            hint="a log is named NAME.jsonl, of letters, digits, dot, dash and underscore",
+            f"{file[:200]} is not the name of a log file",
+            hint="a log is named NAME.jsonl, with letters, digits, dot, dash and underscore",
         )
     return open_trusted_store(f"jsonl:{folder}"), file.removesuffix(LOG_SUFFIX)
 
@@ -107,7 +107,7 @@ def _resolve_name(place: StoreLocation, session: str) -> str:
     # Some keyboards and file managers produce decomposed characters (NFD); session names are NFC.
     session = unicodedata.normalize("NFC", session)
     if not is_name(session):
-        raise BadId(f"{session[:60]!r} is not a session", hint="see `wakelog ls`")
+        raise BadId(f"{session[:60]!r} is not a session name", hint="see `wakelog ls`")
     try:
         return place.store.name(session)
     except NotFound:
@@ -123,8 +123,8 @@ def _latest_session(place: StoreLocation) -> str:
             return row.name
         is_any = True
     if is_any:
-        raise NotFound("there is no session but those of sub-agents", hint="`wakelog ls` lists them")
-    raise NotFound("there is no session yet", hint="`wakelog chat` begins one")
+        raise NotFound("there are only sessions of sub-agents", hint="`wakelog ls` lists them")
+    raise NotFound("there is no session yet", hint="`wakelog chat` creates one")
 
 
 def _by_prefix(place: StoreLocation, session: str) -> str:
@@ -135,7 +135,7 @@ def _by_prefix(place: StoreLocation, session: str) -> str:
         names = ", ".join(row.name for row in rows[:_CANDIDATES_SHOWN]) + (
             ", …" if len(rows) > _CANDIDATES_SHOWN else ""
         )
-        raise UsageError(f"{session} could be {len(rows)} sessions: {names}", hint="type more of it")
+        raise UsageError(f"{session} matches {len(rows)} sessions: {names}", hint="type more characters")
     return rows[0].name
 
 
@@ -153,13 +153,13 @@ def find_entry(log: Log, typed: str) -> str:
     entries = _every_entry(log)
     if typed in entries:
         return typed
-    for way in (_by_number, _by_name, _by_label, _by_id_prefix):
-        found = way(log, typed, entries)
+    for lookup in (_by_number, _by_name, _by_label, _by_id_prefix):
+        found = lookup(log, typed, entries)
         if len(found) > 1:
             names = EntryNames(log.tree)
             listed = ", ".join(names.short(entries[one]) for one in found[:_CANDIDATES_SHOWN])
             more = ", …" if len(found) > _CANDIDATES_SHOWN else ""
-            raise UsageError(f"{typed} could be {len(found)} entries: {listed}{more}", hint="name one of them")
+            raise UsageError(f"{typed} matches {len(found)} entries: {listed}{more}", hint="name one of them")
         if found:
             return found[0]
     raise NotFound(f"no entry {typed[:60]} in {log.name}", hint="`wakelog tree` shows them")

@@ -72,18 +72,18 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         provider, model = split_model(self.model)
         if (state.set_provider, state.set_model) != (provider, model):
             session.append(ModelChange(model=model, provider=provider))
-        record = self._record(session)
-        return session.append(record) if state.context is None or not _is_same_entry(state.context, record) else None
+        context = self._context_entry(session)
+        return session.append(context) if state.context is None or not _is_same_entry(state.context, context) else None
 
     def _check(self) -> None:
         """Raise `UsageError` for a policy that cannot be applied."""
         check_policy(self.policy)
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
-    def _record(self, session: Session) -> ContextEntry:
+    def _context_entry(self, session: Session) -> ContextEntry:
         cwd = session.tree.header.cwd
         system, sources = store_instructions(session.store.blobs, cwd, self.system, self.policy)
-        record = ContextEntry(
+        context = ContextEntry(
             sources=sources,
             environment=self._environment(cwd),
             system=system,
@@ -91,8 +91,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             params=dict(self.params),
             policy=stored_policy(self._policy_with_hooks),
         )
-        # Redacted before the comparison with the log, so that an unchanged record is not written again.
-        return redact_entry(record, rule=self.policy.redact)
+        # Redacted before the comparison with the log, so that an unchanged entry is not written again.
+        return redact_entry(context, rule=self.policy.redact)
 
     def _environment(self, cwd: str) -> dict[str, Any]:
         """Return the environment of the agent. Tools run with the rights of this process, without a sandbox."""
@@ -108,7 +108,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _policy_with_hooks(self) -> Policy:
         """The policy, with the names of this agent's own hooks added."""
-        named = {terms.name for terms in self.policy.hooks}
+        named = {settings.name for settings in self.policy.hooks}
         own = tuple(HookSettings(name=hook.name) for hook in self.hooks if hook.name not in named)
         return msgspec.structs.replace(self.policy, hooks=self.policy.hooks + own)
 
@@ -140,16 +140,16 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         opened = known or self.begin(store, cwd=cwd)
         if known is not None:
             self.enter(opened)
-        said = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
+        entry = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
         try:
             return await wake(runtime, opened.name)
         except LeaseLost:
             raise
         except Conflict as error:
-            if not isinstance(said.value, Queued):
+            if not isinstance(entry.value, Queued):
                 raise
-            hint = "whoever runs the session answers it: do not say it again"
-            raise Conflict(f"{error.message}; what was said waits in its queue", hint=hint) from None
+            hint = "the process that runs the session will answer it: do not send it again"
+            raise Conflict(f"{error.message}; the message waits in its queue", hint=hint) from None
 
 
 def _check_run_arguments(store: object, prompt: object) -> None:

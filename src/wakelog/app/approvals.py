@@ -25,7 +25,7 @@ from wakelog.runtime.user_actions import PersonDecision, Question, open_question
 from wakelog.session import Session
 
 _REASON_TEXTS = {
-    "approve": "wants to run",
+    "approve": "requests approval",
     "unknown": "may or may not have run",
     DAMAGE_REASON: "a reply is lost: the tools it called may or may not have run",
 }
@@ -126,12 +126,14 @@ def find_question(address: Address, opened: Session) -> OpenQuestion:
         entry_id = find_entry(opened.read(), address.entry)
         found = [asked for asked in found if entry_id in (asked.attention.id, asked.attention.reply_id)]
         if not found:
-            raise NotFound(f"{address.entry} in {address.ref} waits for no decision", hint="see `wakelog attention`")
+            raise NotFound(
+                f"entry {address.entry} of {address.ref} has no open question", hint="see `wakelog attention`"
+            )
     if not found:
-        raise NotFound(f"nothing in {address.ref} waits for a decision", hint="see `wakelog attention`")
+        raise NotFound(f"{address.ref} has no open question", hint="see `wakelog attention`")
     if len(found) > 1:
         places = ", ".join(f"{address.ref}:{asked.attention.seq}" for asked in found)
-        raise UsageError(f"{len(found)} questions wait in {address.ref}", hint=f"name one of {places}")
+        raise UsageError(f"{address.ref} has {len(found)} open questions", hint=f"name one of {places}")
     return OpenQuestion(opened, found[0])
 
 
@@ -145,7 +147,7 @@ def require_approval(session: Session, tool: str) -> None:
     """Make a tool ask for approval from now on. `UsageError` if the session has no such tool."""
     names = [str(declared.get("name", "")) for declared in _tool_declarations(session)]
     if tool not in names:
-        raise UsageError(f"no tool is called {tool!r} here", hint=f"there are {', '.join(names)}" if names else "")
+        raise UsageError(f"the session has no tool {tool!r}", hint=f"its tools are {', '.join(names)}" if names else "")
     _set_approval(session, tool, "ask")
 
 

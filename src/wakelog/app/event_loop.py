@@ -44,9 +44,9 @@ def servers_with_notices() -> ServerPool:
 async def list_server_tools(servers: ServerPool, values: Sequence[Mapping[str, Any]], cwd: str) -> ListedTools:
     """Return the tools of servers, given by their configuration values. All are asked concurrently."""
     async with servers:
-        told = await asyncio.gather(*(_list_tools_of(servers, value, cwd) for value in values))
-    declared = [tool for tools in told for tool in tools or ()]
-    absent = [value for value, tools in zip(values, told, strict=True) if tools is None]
+        listed = await asyncio.gather(*(_list_tools_of(servers, value, cwd) for value in values))
+    declared = [tool for tools in listed for tool in tools or ()]
+    absent = [value for value, tools in zip(values, listed, strict=True) if tools is None]
     return ListedTools(tuple(mcp_tools(declared, servers, cwd).values()), tuple(absent))
 
 
@@ -54,7 +54,7 @@ async def _list_tools_of(servers: ServerPool, value: Mapping[str, Any], cwd: str
     try:
         return await servers.list_tools(parse_server(value), cwd)
     except UsageError as error:
-        notify(f"{error.message}; the session does without its tools for now ({error.hint})")
+        notify(f"{error.message}; the session continues without its tools for now ({error.hint})")
         return None
 
 
@@ -97,8 +97,8 @@ async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
     def run() -> None:
         try:
             settle = _set_result(done, work())
-        except Exception as wrong:  # noqa: BLE001 - it is raised where it is waited for
-            settle = _set_exception(done, wrong)
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is awaited
+            settle = _set_exception(done, error)
         # The event loop may be closed by now; then nothing awaits the result.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None if done.done() else settle())
@@ -107,8 +107,8 @@ async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
     return await done
 
 
-def _set_result(done: "asyncio.Future[Result]", found: Result) -> Callable[[], None]:
-    return lambda: done.set_result(found)
+def _set_result(done: "asyncio.Future[Result]", result: Result) -> Callable[[], None]:
+    return lambda: done.set_result(result)
 
 
 def _set_exception(done: "asyncio.Future[Result]", error: Exception) -> Callable[[], None]:

@@ -99,7 +99,7 @@ def write_new_file(path: str, content: Iterable[bytes]) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise UsageError(f"{path} is there already", hint="name a new file, or remove that one first") from None
+        raise UsageError(f"{path} already exists", hint="name a new file, or remove that one first") from None
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise StoreError(f"cannot write {path}: {reason}") from error
@@ -123,7 +123,7 @@ def find_scanned_node(store: Store, scan: Scan, typed: str) -> int:
         listed = ", ".join(one[:LONG_ID] for one in found[:_CANDIDATES_SHOWN]) + (
             ", …" if len(found) > _CANDIDATES_SHOWN else ""
         )
-        raise UsageError(f"{typed} could be {len(found)} entries: {listed}", hint="name one of them")
+        raise UsageError(f"{typed} matches {len(found)} entries: {listed}", hint="name one of them")
     node = scan.outline.find(found[0]) if found else None
     if node is None:
         raise NotFound(f"no entry {typed[:60]} in {scan.name}", hint="`wakelog tree` shows them")

@@ -106,7 +106,7 @@ def find_digest(address: Address, kept: str, head: str) -> DigestMatch:
     """
     if not _DIGEST.fullmatch(kept):
         hint = f"a digest is 64 hex digits; `wakelog verify {address.ref} --json` prints it as `head`"
-        raise UsageError(f"{kept[:80]!r} is no digest of a log", hint=hint)
+        raise UsageError(f"{kept[:80]!r} is not the digest of a log", hint=hint)
     seals = list(_seals(address.store, address.name))
     if kept in seals:
         return DigestMatch(len(seals) - 1 - seals.index(kept))
@@ -115,7 +115,7 @@ def find_digest(address: Address, kept: str, head: str) -> DigestMatch:
         return DigestMatch(None)
     if head and head in _seals(address.store, other):
         return DigestMatch(None, longer=other)
-    raise UsageError(f"this digest is one of {other}, not of {address.ref}", hint=f"wakelog verify {other} --head …")
+    raise UsageError(f"this digest belongs to {other}, not to {address.ref}", hint=f"wakelog verify {other} --head …")
 
 
 def _other_log(address: Address, kept: str) -> str | None:
@@ -139,12 +139,12 @@ def _seals(store: Store, name: str) -> Iterator[str]:
 
 _MEANINGS: dict[DamageKind, str] = {
     "torn": """
-        An append was cut short, by a crash or a full disk. It was never acknowledged, so nothing that was said to
-        be kept is missing.
+        An append was interrupted, by a crash or a full disk. It was never acknowledged, so no acknowledged data is
+        missing.
     """,
     "unreadable": """
-        These bytes are no entry, or none any more. If one stood here it is lost; the bytes stay where they are.
-        Tool calls before this place count as begun, since nobody can tell.
+        Not a readable entry; any data here is lost. The bytes stay where they are. Tool calls before this place count
+        as started, because the log cannot prove that they were not.
     """,
     "changed": """
         This line was changed after it was written: its seal does not match its bytes. It is treated as unreadable; the
@@ -152,51 +152,51 @@ _MEANINGS: dict[DamageKind, str] = {
     """,
     "missing": """
         Lines before this one were removed or changed after they were written: the seal of this line does not match.
-        Tool calls before this place count as begun.
+        Tool calls before this place count as started.
     """,
     "glued": """
-        Several complete records stand on one line, as two writers without a lock leave them. All of them were read.
+        One line contains several complete entries, as two writers without a lock leave them. All of them were read.
     """,
-    "too long": "A line is longer than any entry may be. It was stepped over.",
+    "too long": "A line is longer than any entry may be. It was skipped.",
     "newer": """
-        This line was written by a newer wakelog. Its place in the tree is known, its content is not. Nothing is
+        This line was written by a newer wakelog. Its place in the tree is known, but not its content. Nothing is
         damaged.
     """,
     "repeated": "An entry with this id was read before. The first one counts.",
     "bridged": """
-        The entry before this one on its branch cannot be read, so it hangs on the nearest readable one before it.
+        The entry before this one on its branch cannot be read, so it is attached to the nearest readable one before it.
     """,
-    "orphan": "This entry speaks about one that cannot be read. It is kept with the session itself.",
+    "orphan": "This entry annotates one that cannot be read. It is kept as an annotation of the session.",
     "origin": """
-        This session was forked from another one that is missing or was changed. Its own entries are all served.
+        This session was forked from another one that is missing or was changed. Its own entries are all readable.
     """,
 }
 _ADVICE: dict[DamageKind, str] = {
-    "torn": "Nothing to do: the next append goes on a line of its own and notes this one.",
-    "unreadable": "Look at the bytes if they matter. A copy made with --salvage leaves them out and says so.",
-    "changed": "Compare with a copy you trust. A copy made with --salvage keeps what the line says now, sealed anew.",
-    "missing": "Compare with a copy you trust. A copy made with --salvage says that lines are missing here.",
+    "torn": "Nothing to do: the next append begins a new line and records this one.",
+    "unreadable": "Examine the bytes if they matter. A copy made with --salvage leaves them out and marks the place.",
+    "changed": "Compare with a copy you trust. A copy made with --salvage keeps the line as it is now, sealed again.",
+    "missing": "Compare with a copy you trust. A copy made with --salvage marks that lines are missing here.",
     "glued": "Nothing is lost. A copy made with --salvage has each on its own line.",
-    "too long": "A copy made with --salvage leaves it out and says so.",
+    "too long": "A copy made with --salvage leaves it out and marks the place.",
     "newer": "Upgrade wakelog.",
     "repeated": "Nothing is lost if they are equal. A copy made with --salvage keeps the first.",
-    "bridged": "Check that the talk still makes sense here. A copy made with --salvage keeps it there.",
+    "bridged": "Check that the conversation still makes sense here. A copy made with --salvage keeps it there.",
     "orphan": "Nothing to do.",
-    "origin": "Bring the parent's log back, or make a copy with --salvage that stands alone.",
+    "origin": "Restore the parent's log, or make a complete copy with --salvage.",
 }
 _BROKEN = """
-    The seal of this line does not fit: the line, or something between it and the seal before it, was changed, removed
-    or put in after it was written.
+    The seal of this line does not match: the line, or something between it and the seal before it, was changed, removed
+    or inserted after it was written.
 """
-_BROKEN_ADVICE = "Compare with a copy you trust. A copy made with --salvage keeps what can be read, sealed anew."
+_BROKEN_ADVICE = "Compare with a copy you trust. A copy made with --salvage keeps the readable entries, sealed again."
 _BLOB_MEANINGS: dict[LossKind, str] = {
-    "missing blob": "A blob that the log names is not there.",
-    "damaged blob": "A blob that the log names does not hold the bytes that were put.",
-    "inaccessible blob": "This user may not read a blob that the log names, so that nothing is known about it.",
+    "missing blob": "A blob that the log refers to does not exist.",
+    "damaged blob": "A blob that the log refers to does not have the bytes that were stored.",
+    "inaccessible blob": "This user may not read a blob that the log refers to, so its state is unknown.",
 }
 _ENTRIES_SHOWN = 5
-_UNSEALED = "Lines at the end carry no seal: something other than wakelog wrote them."
-_UNSEALED_ADVICE = "The next append seals them. If you did not add them by hand, find out who did."
+_UNSEALED = "Lines at the end have no seal: a program other than wakelog wrote them."
+_UNSEALED_ADVICE = "The next append seals them. If you did not add them by hand, find out which program did."
 
 
 def damage_values(hurt: Damage) -> dict[str, object]:
@@ -208,7 +208,7 @@ def damage_values(hurt: Damage) -> dict[str, object]:
 def noted_damage(scan: Scan) -> list[dict[str, object]]:
     """Return damage that the log itself records: torn appends, and places where a salvaged copy lacks lines."""
     torn = [
-        {**damage_values(hurt), "reason": "a cut line, noted by the append after it", "kind": "torn"}
+        {**damage_values(hurt), "reason": "an incomplete line, recorded by the next append", "kind": "torn"}
         for hurt in scan.noted
     ]
     lost = [
@@ -248,7 +248,7 @@ def find_problems(
     for line, offset in proof.broken:
         if line in hurt_lines:
             continue
-        seal = {"line": line, "offset": offset, "reason": "the seal does not fit", "kind": "broken", "size": 0}
+        seal = {"line": line, "offset": offset, "reason": "the seal does not match", "kind": "broken", "size": 0}
         yield {**seal, **_explanation(_BROKEN, _BROKEN_ADVICE)}
     loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in damage)
     if loose_lines > 0:
@@ -264,7 +264,7 @@ def _blob_finding(loss: BlobLoss) -> dict[str, object]:
     shown = loss.references[:_ENTRIES_SHOWN]
     lines = [f"Entry {named.seq} ({named.type}) loses {named.what}." for named in shown]
     if more := len(loss.references) - len(shown):
-        lines.append(f"So do {more:,} more.")
+        lines.append(f"{more:,} more entries do too.")
     return {
         **where,
         **_explanation(" ".join((_BLOB_MEANINGS[loss.kind], *lines)), loss.hint),
@@ -329,7 +329,7 @@ def write_salvaged_copy(address: Address, path: str) -> dict[str, object]:
     """Write the readable entries of a session to a new file; return what it holds and what was left out."""
     copy = standalone_copy(address.store, scan_log(address.store, address.name, verify=False))
     if copy is None:
-        raise UsageError(f"nothing in {address.name} can be read", hint="there is nothing to make a copy of")
+        raise UsageError(f"no entry of {address.name} can be read", hint="there is nothing to copy")
     write_new_file(path, copy_bytes(copy))
     return {
         "file": path,

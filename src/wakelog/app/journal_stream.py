@@ -17,7 +17,7 @@ class StreamedPiece(msgspec.Struct, frozen=True):
 
 
 class JournalCursor:
-    """The number of pieces taken from each journal; `had` is the `pieces` argument of `Store.follow`."""
+    """The number of pieces taken from each journal; `positions` is the `pieces` argument of `Store.follow`."""
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}

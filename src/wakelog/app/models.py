@@ -58,7 +58,7 @@ def open_configured_provider(provider: str, model: str) -> Provider:
 
 
 def open_provider_lazily(provider: str, model: str) -> Provider:
-    """Like `open_configured`, for use inside an event loop: a key command runs later and does not block the loop."""
+    """Like `open_configured_provider`, for use in an event loop: a key command runs later and does not block it."""
     config = load_config("", os.environ).require_valid() if provider in KEY_VARIABLES else Config()
     words = config.providers.get(provider, ProviderConfig()).key_command
     if words is None:
@@ -118,11 +118,11 @@ def check_model_choice(meant: ModelChoice) -> None:
     """Raise `UsageError` if a model cannot be used: no key, untrusted endpoint, unsupported parameters or resume."""
     check_provider(open_configured_provider, meant.provider, meant.model, meant.params)
     if meant.resume and not open_configured_provider(meant.provider, meant.model).can_resume:
-        raise UsageError(f"{meant.spelled} cannot go on with a reply that was cut", hint="leave --resume out")
+        raise UsageError(f"{meant.spelled} cannot continue an interrupted reply", hint="leave --resume out")
 
 
 def check_model_quickly(meant: ModelChoice) -> None:
-    """Like `check_meant`, but skip a provider that loads slowly if it has a key or a configured address.
+    """Like `check_model_choice`, but skip a provider that loads slowly if it has a key or a configured address.
 
     A key command runs now: it may ask a person, on a terminal that a renderer is about to take over.
     """

@@ -59,7 +59,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, interrupted: bool) -> RunOutcome:
-    """Return how a run ended, in the words of `ls`."""
+    """Return how a run ended, with a state as in `ls`."""
     left = tuple(collect_questions(session)) if isinstance(report.decision, Await) else ()
     state: str
     if report.decision == Idle():
@@ -73,7 +73,7 @@ def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, i
 
 def undelivered_replies(session: Session) -> list[UndeliveredReply]:
     """Return the replies that could not be displayed here."""
-    return [debt for debt in branch_state(session.branch()).undelivered if debt.channel == TERMINAL_CHANNEL]
+    return [reply for reply in branch_state(session.branch()).undelivered if reply.channel == TERMINAL_CHANNEL]
 
 
 class SessionRun:
@@ -124,16 +124,16 @@ def handle_sigint(interrupt: Callable[[], bool], on_slow: Callable[[], None]) ->
     """
     loop, here, presses = asyncio.get_running_loop(), asyncio.current_task(), 0
     assert here is not None
-    telling: asyncio.TimerHandle | None = None
+    timer: asyncio.TimerHandle | None = None
 
     def pressed() -> None:
-        nonlocal presses, telling
+        nonlocal presses, timer
         presses += 1
         try:
             leaves = presses > 1
             if not leaves and interrupt():
                 # Cancelling is usually immediate; a message is needed only if it is not.
-                telling = loop.call_later(_CANCEL_NOTE_DELAY_S, on_slow)
+                timer = loop.call_later(_CANCEL_NOTE_DELAY_S, on_slow)
         except (WakelogError, OSError):
             leaves = True
         if leaves:
@@ -144,9 +144,9 @@ def handle_sigint(interrupt: Callable[[], bool], on_slow: Callable[[], None]) ->
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-        if telling is not None:
+        if timer is not None:
             # The event loop may continue, but there is nothing left to cancel.
-            telling.cancel()
+            timer.cancel()
 
 
 class WakeResult(msgspec.Struct, frozen=True):
@@ -186,15 +186,15 @@ class BatchWake:
         """Wake the sessions in order; False if Ctrl-C stopped it."""
         tasks: dict[str, asyncio.Task[None]] = {}
         for row in rows:
-            sender = tasks.get(parent_of_subagent(self._place.store, row)) if row.origin in tasks else None
-            tasks[row.id] = asyncio.ensure_future(self._one(row, sender))
+            parent = tasks.get(parent_of_subagent(self._place.store, row)) if row.origin in tasks else None
+            tasks[row.id] = asyncio.ensure_future(self._one(row, parent))
         with handle_sigint(self._interrupt, self._on_slow):
             await _wait_for_all(tasks.values())
         return not self._interrupted
 
-    async def _one(self, row: SessionRow, sender: "asyncio.Task[None] | None") -> None:
-        if sender is not None:
-            await asyncio.wait({sender})
+    async def _one(self, row: SessionRow, parent: "asyncio.Task[None] | None") -> None:
+        if parent is not None:
+            await asyncio.wait({parent})
         async with self._free:
             if not self._interrupted:
                 self._on_result(await self._woken(row))

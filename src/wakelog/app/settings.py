@@ -45,7 +45,7 @@ from wakelog.tools.mcp import ServerPool, mcp_tools
 from wakelog.tools.subagent import SubagentProfile, SubagentTool, declared_profiles
 
 _MODEL_HINT = (
-    "set ANTHROPIC_API_KEY and say --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
+    "set ANTHROPIC_API_KEY and use --model anthropic:NAME (or OPENAI_API_KEY and openai:NAME), or try --model demo"
 )
 
 
@@ -67,7 +67,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
         """Return the policy `before` with these settings applied."""
         approval = _without_questions(before.approval)
         by_tool = {tool: _without_questions(how) for tool, how in before.approvals.items()}
-        said: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "compact_at": self.compact_at,
             "strategy": self.strategy,
             "unknown": self.unknown,
@@ -77,7 +77,7 @@ class Overrides(msgspec.Struct, frozen=True, kw_only=True):
             "approval": approval if self.yes else None,
             "approvals": {tool: how for tool, how in by_tool.items() if how != approval} if self.yes else None,
         }
-        return msgspec.structs.replace(before, **{key: value for key, value in said.items() if value is not None})
+        return msgspec.structs.replace(before, **{key: value for key, value in changes.items() if value is not None})
 
 
 def _without_questions(how: Approval) -> Approval:
@@ -149,17 +149,17 @@ def _plan_new_session(
     config = config_for_model(cwd, model=f"{provider}:{name}", quiet=quiet)
     plan = plan_agent(config, agent or config.agent)
     if config.agents and plan.name not in (*config.agents, DEFAULT_AGENT) and not quiet:
-        notify(f"no agent {quoted(plan.name)} is configured: it works with what holds for all")
+        notify(f"agent {quoted(plan.name)} has no configuration; using defaults")
     return ModelChoice(provider, name, plan.params, overrides.resume), plan
 
 
 def _plan_unconfigured_session(
     session: Session, state: BranchState, overrides: Overrides, *, quiet: bool = False
 ) -> ModelAndPlan:
-    """Like `_plan`, for an existing session that was never run and has no settings yet."""
-    card = session.tree.header
+    """Like `_plan_new_session`, for an existing session that was never run and has no settings yet."""
+    header = session.tree.header
     model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
-    return _plan_new_session(overrides, agent=card.agent or None, cwd=card.cwd, model=model, quiet=quiet)
+    return _plan_new_session(overrides, agent=header.agent or None, cwd=header.cwd, model=model, quiet=quiet)
 
 
 def _build_agent(overrides: Overrides, plan: AgentPlan, cwd: str, list_tools: ListTools) -> Agent:
@@ -202,7 +202,7 @@ def _default_model(cwd: str, agent: str | None) -> str:
     config = load_config(cwd, os.environ).require_valid()
     found = plan_agent(config, agent or config.agent).model
     if found is None:
-        raise UsageError("no model is named", hint=_MODEL_HINT)
+        raise UsageError("no model is set", hint=_MODEL_HINT)
     return found
 
 
@@ -242,15 +242,15 @@ def _model_in_force(session: Session, state: BranchState) -> str:
     """Return the model in force according to the log, else the configured one."""
     if state.provider and state.model:
         return f"{state.provider}:{state.model}"
-    card = session.tree.header
-    return _default_model(card.cwd, card.agent or None)
+    header = session.tree.header
+    return _default_model(header.cwd, header.agent or None)
 
 
 def _check_not_running(session: Session) -> None:
     if session.store.held(session.name) is not None:
         raise Conflict(
-            f"{session.name} is being run: what it works with cannot be changed now",
-            hint="leave the options out, and the message waits in its queue",
+            f"{session.name} is being run: its settings cannot be changed now",
+            hint="without the options the message waits in its queue",
         )
 
 
@@ -264,8 +264,8 @@ def _adapt_to_model(record: ContextEntry, state: BranchState, provider: str, mod
     record = with_policy(record, msgspec.structs.replace(policy_in_force(record), price=exact))
     if provider == state.provider:
         return record
-    said = config.providers.get(provider)
-    params = {**record.params, "endpoint": said.base_url if said is not None else None}
+    configured = config.providers.get(provider)
+    params = {**record.params, "endpoint": configured.base_url if configured is not None else None}
     return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
 
 
@@ -304,11 +304,11 @@ def _add_reachable_servers(session: Session, record: ContextEntry, list_tools: L
     before = declared_tools(blobs, record.tools)
     names = {tool.get("name") for tool in before}
     new: Any = [dict(tool_declaration(tool)) for tool in found.tools if tool.name not in names]
-    told_now = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
+    declarations = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
     others = {key: value for key, value in record.environment.items() if key != ABSENT_SERVERS}
     return msgspec.structs.replace(
         record,
-        tools=blobs.put(canonical_json(told_now), "application/json") if told_now else None,
+        tools=blobs.put(canonical_json(declarations), "application/json") if declarations else None,
         environment={**others, **absent_servers_item(found.absent, redacts=redacts)},
     )
 
@@ -332,7 +332,7 @@ def _tool_names(overrides: Overrides, configured: Sequence[str] | None = None) -
     )
     for name in names:
         if name not in TOOL_NAMES:
-            raise UsageError(f"no tool is called {name!r}", hint=f"there are {', '.join(TOOL_NAMES)}, or `none`")
+            raise UsageError(f"unknown tool {name!r}", hint=f"use {', '.join(TOOL_NAMES)}, or `none`")
     return names
 
 

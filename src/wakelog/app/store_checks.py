@@ -148,8 +148,8 @@ def _limit_problems(problems: Iterator[str]) -> Iterator[str]:
 
 def _problems(folder: str) -> Iterator[str]:
     if not os.path.isdir(folder):
-        there = os.path.lexists(folder)
-        yield f"{folder} is no folder" if there else f"{folder} is not there yet; `wakelog new` makes it"
+        exists = os.path.lexists(folder)
+        yield f"{folder} is not a folder" if exists else f"{folder} does not exist yet; `wakelog new` creates it"
         return
     yield from _mode_problems(folder, folder)
     with storage(f"list {folder}"), os.scandir(folder) as entries:
@@ -167,7 +167,7 @@ def _entry_problems(entry: os.DirEntry[str]) -> Iterator[str]:
     elif entry.is_symlink():
         yield f"{entry.name} is a link; links are not followed inside a store"
     elif not entry.name.endswith(LOG_SUFFIX) or not is_name(entry.name.removesuffix(LOG_SUFFIX)) or not entry.is_file():
-        yield f"{entry.name} is no log and is not looked at"
+        yield f"{entry.name} is not a log and is ignored"
     else:
         yield from _mode_problems(entry.path, entry.name)
 
@@ -177,7 +177,7 @@ def _mode_problems(path: str, name: str) -> Iterator[str]:
     if found.st_uid != os.geteuid():
         yield f"{name} belongs to another user"
     if found.st_mode & 0o022:
-        yield f"{name} can be written by others, so no agent is run on it; `chmod go-w` ends that"
+        yield f"{name} can be written by others, so no agent is run on it; `chmod go-w` prevents that"
     elif stat.S_IMODE(found.st_mode) & 0o077:
         private = "700" if stat.S_ISDIR(found.st_mode) else "600"
         yield f"{name} can be read by others; `chmod {private}` makes it private"
@@ -191,4 +191,4 @@ def _dangling(folder: str) -> Iterator[str]:
     for name in names:
         path = os.path.join(folder, name)
         if os.path.islink(path) and not os.path.exists(path):
-            yield f"{os.path.basename(folder)}/{name} points at a log that is not there"
+            yield f"{os.path.basename(folder)}/{name} points to a log that does not exist"

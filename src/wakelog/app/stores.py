@@ -155,10 +155,10 @@ def lock_wait() -> LockWait:
     """Return the limit from `WAKELOG_LOCK_TIMEOUT`, in seconds, or the default; long waits cause a notice."""
     timeout_s = _timeout_s()
 
-    def tell(waiting: LockWaitNotice) -> None:
+    def report(waiting: LockWaitNotice) -> None:
         notify(f"{waiting}; gives up after {timeout_s:.3g} s")
 
-    return LockWait(timeout_s, tell)
+    return LockWait(timeout_s, report)
 
 
 def _timeout_s() -> float:
@@ -204,8 +204,8 @@ class StoresRead:
             self.is_reported = True
             first = next(iter(exposures.values()))
             more = f" (and {len(exposures) - 1} more)" if len(exposures) > 1 else ""
-            end = f"`{first.remedy}` ends that"
-            notify(f"{first.path} {first.reason}{more}: it is read, but no agent is run on it; {end}")
+            remedy = f"`{first.remedy}` prevents that"
+            notify(f"{first.path} {first.reason}{more}: it is read, but no agent is run on it; {remedy}")
 
     def _exposures(self) -> Iterator[Exposure]:
         for store, sessions in self._stores.values():

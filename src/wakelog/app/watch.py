@@ -36,11 +36,11 @@ class SessionWatcher:
         while left := [session for session in self._seen if session not in read]:
             read.update(left)
             fresh += [(session, entry) for session in left for entry in self._new(session)]
-        for session, entry in sorted(fresh, key=lambda told: told[1].value.timestamp):
+        for session, entry in sorted(fresh, key=lambda pair: pair[1].value.timestamp):
             self._on_entry(session, entry)
 
     async def watch(self) -> None:
-        """Report entries as they are appended, until cancelled. Reads the logs every `_LOOK_S` seconds."""
+        """Report entries as they are appended, until cancelled. Reads the logs every `_POLL_S` seconds."""
         while True:
             self.catch_up()
             await asyncio.sleep(_POLL_S)
@@ -66,10 +66,10 @@ class WatchedChannel:
     When the reader of the output has closed it, the current reply is finished; the next `begin` ends the command.
     """
 
-    def __init__(self, channel: Channel, happenings: SessionWatcher) -> None:
+    def __init__(self, channel: Channel, watcher: SessionWatcher) -> None:
         self.name = channel.name
         self._channel = channel
-        self._watcher = happenings
+        self._watcher = watcher
         self._reader_is_gone = False
 
     async def begin(self, reply_id: str, attempt: int) -> None:

@@ -15,18 +15,18 @@ from wakelog.cli.ui.output import progress_bar, put
 from wakelog.version import VERSION
 
 _EXAMPLES = """\
-  wakelog run --model demo "list ."          ask an agent, here one that needs no key
-  wakelog run -s @latest "And now?"          go on
-  wakelog wake --all                         pick up whatever was cut off
-  wakelog show @latest                       read it
-  wakelog tree @latest                       see its branches
-  wakelog search "flaky test"                find it again
-  wakelog demo                               take a tour\
+  wakelog run --model demo "list ."          send a prompt, here to a model that needs no key
+  wakelog run -s @latest "And now?"          continue the session
+  wakelog wake --all                         continue all interrupted sessions
+  wakelog show @latest                       show the transcript
+  wakelog tree @latest                       show the branches
+  wakelog search "flaky test"                search all sessions
+  wakelog demo                               run a demonstration\
 """
 _ABOUT = "wakelog keeps agent sessions as append-only, branching logs and derives everything else from them."
 _SESSIONS = """\
-A session is named by its id, a unique beginning of it, its name (crab_user_3), @latest, or the path of a
-log file; an entry by its number, its id, a unique beginning of it, or its label. SESSION:ENTRY names both.\
+A session is named by its id, a unique prefix of it, its name (crab_user_3), @latest, or the path of a
+log file; an entry by its number, its id, a unique prefix of it, or its label. SESSION:ENTRY names both.\
 """
 
 # Names that other programs use. wakelog deletes nothing, so `rm` and `delete` suggest `archive`.
@@ -81,7 +81,7 @@ class CommandGroup(click.Group):
             else load("difflib").get_close_matches(word, [*COMMANDS, *ALIASES], n=2)
         )
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise click.UsageError(f"there is no command {word!r}{meant}", ctx)
+        raise click.UsageError(f"unknown command {word!r}{meant}", ctx)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, then the commands under their headings, then the options."""

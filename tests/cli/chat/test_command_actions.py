@@ -51,7 +51,7 @@ def test_settings(shell, script, chat):
     pane.expect("now called The")
     pane.until(lambda seen: "The" in seen.splitlines()[-1])
     pane.say("/compact Mind the names.")
-    pane.expect("· folded from about")
+    pane.expect("· compacted from about")
     pane.until(pane.rests)
     asked = next(entry for entry in entries(shell) if entry["type"] == "queued")
     assert (asked["mode"], asked["message"]["content"][0]["text"]) == ("compact", "Mind the names.")
@@ -78,7 +78,7 @@ def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
     pane.say("/ask")
     pane.expect("run unasked in this session: read, list, grep, shell;")
     pane.say("/ask shel")
-    pane.expect("no tool is called 'shel' here")
+    pane.expect("the session has no tool 'shel'")
     pane.say("/ask shell")
     pane.expect("run unasked in this session: read, list, grep;")
     assert "context: shell asks first" in shell("tree", "agent_user_1").out

@@ -93,7 +93,7 @@ def test_a_day(place, server, shell, chat):
     pane.expect(READY)
     pane.say("go")
     pane.expect("∴ thought, 3 words: Let me see.", "I look.", "✓ read a.txt", "✓ read b.txt", "Half an a")
-    pane.expect("the model failed: ", "trying again (try 2)", "A whole answer.", "shell: Run it?  [y] once")
+    pane.expect("the model call failed: ", "retrying (attempt 2)", "A whole answer.", "shell: Run it?  [y] once")
     pane.say("y")
     pane.expect("✓ shell echo ran", "A long a")
     os.kill(pane.pid(), signal.SIGKILL)

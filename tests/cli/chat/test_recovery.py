@@ -198,7 +198,7 @@ def test_the_latest_here(shell, chat, monkeypatch):
     chat("-c", "--agent", "crab").expect("crab_user_1", READY)
     chat("-c", "--sender", "nobody").ended(3)
     seen = shell.terminal("chat", "-c", "--sender", "nobody", columns=300).out
-    assert "`wakelog chat` begins one; `wakelog chat --pick` shows those there are" in seen
+    assert "`wakelog chat` creates one; `wakelog chat --pick` lists the others" in seen
 
 
 def test_the_latest_here_is_of_exactly_this_pair(shell, chat):

@@ -28,11 +28,11 @@ def test_on_a_dumb_terminal(shell):
     [
         (("--model", "nobody:x"), 2, "nobody"),
         (("--model", "scripted:/no/such/script"), 2, "/no/such/script"),
-        (("--tools", "nothing"), 2, "no tool is called 'nothing'"),
-        (("--cwd", "/no/such/folder"), 2, "there is no folder"),
+        (("--tools", "nothing"), 2, "unknown tool 'nothing'"),
+        (("--cwd", "/no/such/folder"), 2, "folder /no/such/folder does not exist"),
         (("--strategy", "odd"), 2, "unknown strategy"),
         (("nobody",), 3, "no session nobody"),
-        (("-c",), 3, "; `wakelog chat` begins one\n"),
+        (("-c",), 3, "; `wakelog chat` creates one\n"),
         (("-c", "--pick"), 2, "several sessions"),
         (("@latest", "-c"), 2, "several sessions"),
         (("--frobnicate",), 2, "no such option"),
@@ -63,14 +63,14 @@ def test_without_a_model(shell, monkeypatch):
     monkeypatch.delenv("WAKELOG_MODEL")
     answer = shell.terminal("chat", columns=200)
     assert (answer.code, answer.out.count("\n")) == (2, 1)
-    assert "no model is named" in answer.out
+    assert "no model is set" in answer.out
     assert "--model demo" in answer.out
 
 
 def test_sessions_that_cannot_be_gone_on_with(shell, story):
     story.user("hello")
     answer = shell.terminal("chat", "crab_user_1:1", "--model", "demo")
-    assert (answer.code, "goes on from the head" in answer.out) == (2, True)
+    assert (answer.code, "continues from the head" in answer.out) == (2, True)
     answer = shell.terminal("chat", "crab_user_1", "--agent", "other", "--model", "demo")
     assert (answer.code, "--agent is for a new session" in answer.out) == (2, True)
     story.session.append(Terminated())

@@ -49,7 +49,7 @@ def test_listed(asking):
     listed = asking.process("attention")
     assert listed.code == 6
     assert listed.out.startswith("agent_user_1:7  ")
-    assert listed.out.endswith("shell  wants to run  echo ran >> ledger; echo out\n")
+    assert listed.out.endswith("shell  requests approval  echo ran >> ledger; echo out\n")
     shown = asking.process("attention", "agent_user_1")
     assert (shown.code, "command: echo ran >> ledger; echo out" in shown.out) == (6, True)
     assert "--approve --deny" in shown.out
@@ -68,7 +68,7 @@ def test_nothing_waits(shell, story):
 def test_approved(asking):
     decided = asking("attention", "agent_user_1", "--approve", "--json")
     assert (decided.code, decided.json["decision"]) == (0, "approve")
-    assert "`wakelog wake agent_user_1` goes on" in decided.err
+    assert "`wakelog wake agent_user_1` continues the session" in decided.err
     assert runs(asking) == 0
     assert asking.process("wake", "agent_user_1").out == "So be it.\n"
     assert (runs(asking), results(asking)) == (1, [("ok", "out\n")])
@@ -134,10 +134,10 @@ def test_a_question_of_a_sub_agent(shell):
     answer = shell.process("run", "-q", "ask a sub-agent to run `touch ran`", typed=b"")
     assert answer.code == 6
     answer = shell.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
-    assert (answer.code, "agent_user_2 waits for you" in answer.err) == (6, True)
+    assert (answer.code, "agent_user_2 waits for a decision" in answer.err) == (6, True)
     assert [row["name"] for row in shell("attention", "--json").rows] == ["agent_user_2"]
     answer = shell("attention", "agent_user_2", "--approve")
-    assert "`wakelog wake agent_user_1` goes on" in answer.err
+    assert "`wakelog wake agent_user_1` continues the session" in answer.err
     assert shell.process("wake", "agent_user_1").code == 0
     assert (shell.folder / "ran").exists()
 
@@ -150,7 +150,7 @@ def test_rerun(asking):
     )
     answer = asking("rerun", f"agent_user_1:{result}", "--json")
     assert (answer.code, answer.json["type"], answer.json["reason"]) == (0, "attention", "approve")
-    assert "goes back to the branch before" in answer.err
+    assert "moves the head back to the previous branch" in answer.err
     assert runs(asking) == 1
     answer = asking.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
     assert answer.code == 0

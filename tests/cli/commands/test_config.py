@@ -121,7 +121,8 @@ def test_no_secret_is_shown(shell, mine, monkeypatch):
 
 def test_nothing_wrong(shell, mine, project):
     assert (
-        shell("config", "check").out == f"no file is there; yours would be {shell.folder}/config/wakelog/config.toml\n"
+        shell("config", "check").out
+        == f"no configuration file exists; yours would be {shell.folder}/config/wakelog/config.toml\n"
     )
     path, theirs = mine("redact = true"), project("model = 'demo'")
     answer = shell("config", "check")

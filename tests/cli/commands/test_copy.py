@@ -174,7 +174,7 @@ def test_a_reply_under_way_is_told(shell, talk, store):
     store.journal(talk.session.id, "r1", b"{}")
     answer = shell("copy", "--all", "--to", "copies")
     assert answer.code == 0
-    assert answer.err.startswith("wakelog: crab_user_1: a reply is under way")
+    assert answer.err.startswith("wakelog: crab_user_1: an unfinished reply is not copied")
     assert shell("copy", "--all", "--to", "copies").err == ""
     store.drop(talk.session.id, "r1")
 
@@ -199,8 +199,8 @@ def test_sessions_by_their_paths(shell, talk, target):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--to", "copies"), 2, "copy some sessions, or --all"),
-        (("--to", "copies", "crab_user_1", "--all"), 2, "copy some sessions, or --all"),
+        (("--to", "copies"), 2, "give the sessions to copy, or --all"),
+        (("--to", "copies", "crab_user_1", "--all"), 2, "give the sessions to copy, or --all"),
         (("crab_user_1",), 2, "--to"),
         (("nobody", "--to", "copies"), 3, "no session nobody"),
         (("crab_user_1", "nobody", "--to", "copies"), 3, "no session nobody"),
@@ -209,7 +209,7 @@ def test_sessions_by_their_paths(shell, talk, target):
         (("--all", "--to", "jsonl:./sessions/"), 2, "onto itself"),
         (("--all", "--to", "link"), 2, "onto itself"),
         (("sessions/crab_user_1.jsonl", "--to", "link", "--store", "copies"), 2, "onto itself"),
-        (("--all", "--to", "memory:"), 2, "forgets"),
+        (("--all", "--to", "memory:"), 2, "a memory store is lost"),
         (("--all", "--to", "gopher://x"), 2, "no store speaks"),
         (("crab_user_1", "--to", "copies", "--store", PASSWORD_URL), 1, ""),
         (("--all", "--store", PASSWORD_URL, "--to", PASSWORD_URL), 2, "onto itself"),

@@ -85,7 +85,7 @@ def test_a_bad_age_is_one_clear_line(shell, store, blobs, given, words):
     answer = shell("gc", "--older-than", given, *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.count("\n") == 1
-    assert "not a length of time" in answer.err
+    assert "not a duration" in answer.err
     assert "12h" in answer.err
     assert "\x1b" not in answer.err
     assert kept(store, blobs) == ["named", "lost", "young"]
@@ -113,7 +113,7 @@ def test_leftovers_are_told(shell, old):
     make_older(draft, 2 * DAY_S)
     shell("gc", "--dry-run")
     assert draft.exists()
-    assert "1 leftover of a blob that a crash cut short" in shell("gc").out
+    assert "1 partly written blob left by a crash" in shell("gc").out
     assert not draft.exists()
 
 

@@ -10,7 +10,7 @@ def test_head_shows_and_moves(shell, story):
     assert (shell("head", "crab_user_1").out, last.seq) == ("2\n", 2)
     moved = shell("head", "crab_user_1", "1", "--json")
     assert (moved.json["type"], moved.json["targetId"]) == ("head", first.id)
-    assert "goes back" in moved.err
+    assert "moves the head back" in moved.err
     assert shell("head", "crab_user_1", "--json").json == {"head": first.id}
     assert shell("head", f"crab_user_1:{last.id}").code == 0
     assert shell("head", "crab_user_1").out == "2\n"
@@ -22,7 +22,7 @@ def test_fork_moves_the_head_and_the_next_append_branches(shell, story):
     old = story.reply("b")
     answer = shell("fork", "crab_user_1", "--at", first.id)
     assert answer.code == 0
-    assert "the next entry goes behind" in answer.err
+    assert "next entry follows" in answer.err
     shell("append", "crab_user_1", "c")
     tree = shell("tree", "crab_user_1", "--json").json
     children = [entry["text"] for entry in tree["entries"] if entry["parentId"] == first.id and entry["link"]]

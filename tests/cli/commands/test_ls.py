@@ -89,7 +89,7 @@ def test_ls_page_by_page(three):
     assert [*first.rows, *second.rows, *third.rows] == whole
     assert third.err == ""
     assert three("ls", "--after", whole[0]["cursor"], "--json").rows == whole[1:]
-    assert "nothing behind that" in three("ls", "--after", whole[-1]["cursor"]).err
+    assert "no sessions after this cursor" in three("ls", "--after", whole[-1]["cursor"]).err
     three("archive", "crab_user_1")
     page = three("ls", "--agent", "crab", "--all", "--cwd", "/work/crab", "--limit", "1", "--json")
     assert names(next_page(three, page)) == ["crab_user_2"]
@@ -115,7 +115,7 @@ def test_a_cursor_from_nowhere(three, words):
 def test_a_database_lists_and_searches_as_files_do(shell):
     """Law 12: the same commands on another store; its catalog is in it, and no cache is made."""
     store = ("--store", "sqlite:sessions.db")
-    assert "`wakelog chat` begins one" in shell("ls", *store).err
+    assert "`wakelog chat` creates one" in shell("ls", *store).err
     assert not (shell.folder / "sessions.db").exists()
     shell("new", *store, "--agent", "crab")
     shell("append", *store, "crab_user_1", "the parser hangs")
@@ -142,7 +142,7 @@ def test_no_password_is_shown(shell, postgres_url):
 def test_ls_of_nothing(shell):
     answer = shell("ls")
     assert (answer.code, answer.out) == (0, "")
-    assert "no session yet; `wakelog chat` begins one" in answer.err
+    assert "no session yet; `wakelog chat` creates one" in answer.err
     assert not shell.store.exists()
 
 

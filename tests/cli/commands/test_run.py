@@ -209,8 +209,8 @@ def test_a_model_that_fails_to_the_end(shell, script):
     fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 1}
     answer = shell.process("run", "--model", script(*[{"error": fault}] * 5), "hi", typed=b"")
     *lines, end, _ = answer.err.splitlines()
-    failed = "· the model failed: later; it may be asked again in 1 ms"
-    again = [f"· trying again (try {number})" for number in range(2, 6)]
+    failed = "· the model call failed: later; next attempt in 1 ms at the earliest"
+    again = [f"· retrying (attempt {number})" for number in range(2, 6)]
     assert lines == [failed, *(line for words in again for line in (words, failed))]
     assert "the turn failed: 5 calls in a row came to nothing; the last: later (" in end
 
@@ -232,7 +232,7 @@ def test_another_process_goes_on_counting(shell, script):
     log = shell.store / "agent_user_1.jsonl"
     log.write_bytes(resealed(log.read_bytes().replace(b"3600000", b"1")))
     answer = shell.process("wake", "agent_user_1")
-    assert (answer.out, answer.err.splitlines()[0]) == ("Now.\n", "· trying again (try 2)")
+    assert (answer.out, answer.err.splitlines()[0]) == ("Now.\n", "· retrying (attempt 2)")
 
 
 def test_a_tool_that_must_be_asked_about(shell, script):
@@ -242,7 +242,7 @@ def test_a_tool_that_must_be_asked_about(shell, script):
     assert answer.code == 6
     assert not (shell.folder / "ran").exists()
     assert answer.err.count("\n") == 1
-    assert "shell(touch ran) wants to run" in answer.err
+    assert "shell(touch ran) requests approval" in answer.err
     assert "`wakelog attention agent_user_1`" in answer.err
     assert shell.process("run", "--model", model, "--yes", "hi", typed=b"").out == "done\n"
     assert (shell.folder / "ran").exists()
@@ -373,12 +373,12 @@ def test_without_a_prompt_something_must_wait(shell):
     """Nothing is written where there is nothing to do, and the line says what to type."""
     shell("new", "--cwd", str(shell.folder))
     for words, told in (
-        ((), "there is nothing to say; give a prompt"),
+        ((), "the prompt is empty; give a prompt"),
         (
             ("-s", "agent_user_1", "--model", "demo"),
-            "no prompt is given, and none waits in agent_user_1; give a prompt",
+            "no prompt is given, and nothing is pending in agent_user_1; give a prompt",
         ),
-        (("-s", "agent_user_1", "--steer"), "--steer goes with a prompt"),
+        (("-s", "agent_user_1", "--steer"), "--steer requires a prompt"),
     ):
         answer = shell.process("run", *words, stdin=subprocess.DEVNULL)
         assert (answer.code, told in answer.err) == (2, True), answer

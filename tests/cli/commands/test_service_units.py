@@ -76,7 +76,7 @@ def test_what_cannot_be_written_is_refused(make, text):
     """Law 13: nothing on the machine can add a line to a unit or a crontab."""
     places = ({"words": (text,)}, {"environment": {"A": text}}, {"keys_file": text}, {"user": text})
     for given in places[: 3 if make is cron_lines else 4]:
-        with pytest.raises(UsageError, match="cannot stand in a unit"):
+        with pytest.raises(UsageError, match="cannot be written into a unit"):
             make(planned(**given))
 
 
@@ -155,7 +155,7 @@ def test_how_often_cron_can_say(every_s, when):
 @pytest.mark.parametrize("every_s", [90, 420, 5_400, 18_000, 172_800])
 def test_how_often_it_cannot(every_s):
     """Every seven minutes would be sixty minus four times: refused, not rounded."""
-    with pytest.raises(UsageError, match="how often"):
+    with pytest.raises(UsageError, match="cannot express this interval"):
         cron_lines(planned(every_s=every_s))
 
 

@@ -162,7 +162,7 @@ def test_a_digest_of_another_session_is_told_from_a_cut_log(shell, log):
     for kept in (json.loads(line)["h"] for line in lines):
         answer = shell("verify", "crab_user_1", "--head", kept)
         assert (answer.code, answer.out) == (2, "")
-        assert "this digest is one of other_user_1, not of crab_user_1" in answer.err
+        assert "this digest belongs to other_user_1, not to crab_user_1" in answer.err
 
 
 def test_a_longer_copy_of_the_same_log_shows_that_it_was_cut(shell, log):
@@ -262,7 +262,7 @@ def test_doctor_of_the_store_finds_lost_blobs(shell, output):
 
 def test_doctor_looks_the_store_over(shell, log):
     assert shell("doctor").code == 0
-    assert "nothing to complain about" in shell("doctor").out
+    assert "no problems found" in shell("doctor").out
     (shell.store / "notes.txt").write_text("x")
     (shell.store / ".new-1-x").write_text("x")
     (shell.store / "link.jsonl").symlink_to(log)
@@ -321,7 +321,7 @@ def test_doctor_makes_no_store(shell):
 
 def test_a_store_that_is_no_folder(shell):
     shell.store.write_text("x")
-    assert shell("doctor", "--json").json["problems"] == [f"{shell.store} is no folder"]
+    assert shell("doctor", "--json").json["problems"] == [f"{shell.store} is not a folder"]
     assert shell("new").code == 1
 
 

@@ -86,7 +86,7 @@ def test_all(shell, store, script):
     assert told(answer.out) == {
         "crab_user_1": ["| first", " rest"],
         "crab_user_2": [" failed"],
-        "crab_user_3": [" being run elsewhere"],
+        "crab_user_3": [" another process runs it"],
         "crab_user_4": [" waiting"],
         "crab_user_6": ["| last", " rest"],
     }
@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_not_touched(shell, store):
     assert (alone.code, "run -s nobody_user_1 --model" in alone.err) == (2, True)
     assert "ANTHROPIC_API_KEY" in shell.process("wake", keyless.name).err
     together = shell.process("wake", "--all")
-    assert told(together.out)["nobody_user_1"] == [" names no model that could answer"]
+    assert told(together.out)["nobody_user_1"] == [" no model is set"]
     assert (together.code, "nobody" in together.err) == (1, False)
     assert [len(session.read().entries) for session in (nobody, keyless)] == sizes
 
@@ -267,7 +267,7 @@ def test_a_cancel_from_another_process(shell, script):
     child.stdout.close()
     child.stderr.close()
     shown = shell("show", "agent_user_1").out
-    assert "assistant, cut short" in shown
+    assert "assistant, interrupted" in shown
     assert shell("cancel", "agent_user_1").err.startswith("wakelog: agent_user_1 is in no turn")
 
 
@@ -276,7 +276,7 @@ def test_a_cancel_while_it_waits_to_try_again(shell, script):
     fault = {"kind": "busy", "message": "come back later", "retryable": True, "delayMs": 3_600_000}
     child = shell.start("run", "--model", script({"error": fault}), "hi", stdin=subprocess.DEVNULL)
     line = child.stderr.readline()
-    assert b"the model failed: come back later; it may be asked again in 60 min" in line
+    assert b"the model call failed: come back later; next attempt in 60 min at the earliest" in line
     assert shell("cancel", "agent_user_1").code == 0
     assert child.wait(60) == 130
     child.stdout.close()

@@ -67,7 +67,7 @@ def test_shown_to_people(talked):
 
 
 def test_a_log_that_was_changed(talked):
-    """Exit code 4: what can be rebuilt is not what was handed over."""
+    """Exit code 4: the rebuilt request differs from the digest in the log."""
     log = talked.store / "agent_user_1.jsonl"
     log.write_bytes(log.read_bytes().replace(b"Sure?", b"Fine."))
     answer = talked("context", "agent_user_1", "--exact", "--json")
@@ -92,7 +92,7 @@ def test_folded_by_the_model(talked):
     """RUN-16: `compact` asks the session's own model; a difference across the fold says what it stands for."""
     answer = talked("compact", "agent_user_1", "--instructions", "Names!", "--json")
     assert (answer.code, answer.json["type"], answer.json["trigger"]) == (0, "compaction", "manual")
-    assert "folded from about" in answer.err
+    assert "compacted from about" in answer.err
     assert talked.process("run", "-q", "-s", "agent_user_1", "More?", typed=b"").out == "After the fold.\n"
     calls = seqs(talked, "call")
     assert talked("context", "agent_user_1", "--at", calls[-2], "--exact", "--json").json["purpose"] == "compaction"

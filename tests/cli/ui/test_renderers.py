@@ -26,11 +26,17 @@ def test_every_try_is_counted_and_none_is_announced(tries):
     over = Failed(reason="faults", error=FaultReport(kind="faults", message="3 calls in a row came to nothing"))
     said = heard(tries, CALL, FAULT, CALL, FAULT, CALL, FAULT, over, CALL)
     failed = "the model failed: nobody there"
-    assert said == ["", failed, "trying again (try 2)", failed, "trying again (try 3)", failed, "", ""]
+    assert said == ["", failed, "retrying (attempt 2)", failed, "retrying (attempt 3)", failed, "", ""]
 
 
 @pytest.mark.parametrize(
-    ("delay_ms", "words"), [(None, ""), (0, ""), (4_000, "; it may be asked again in 4.0 s"), (3_600_000, " in 60 min")]
+    ("delay_ms", "words"),
+    [
+        (None, ""),
+        (0, ""),
+        (4_000, "; next attempt in 4.0 s at the earliest"),
+        (3_600_000, " in 60 min at the earliest"),
+    ],
 )
 def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
     fault = Failed(reason="call", error=msgspec.structs.replace(FAULT.error, delay_ms=delay_ms))
@@ -55,5 +61,5 @@ def test_a_summary_is_no_try(tries):
 
 def test_sessions_are_counted_apart(tries):
     heard(tries, FAULT, FAULT)
-    assert heard(tries, CALL, FAULT, CALL, session="crab_user_2")[-1] == "trying again (try 2)"
-    assert heard(tries, CALL) == ["trying again (try 3)"]
+    assert heard(tries, CALL, FAULT, CALL, session="crab_user_2")[-1] == "retrying (attempt 2)"
+    assert heard(tries, CALL) == ["retrying (attempt 3)"]

@@ -28,7 +28,7 @@ def test_yes_and_no(shell, script):
         {"text": "Done."},
     )
     talk = shell.talk("run", "--model", model, "hi", "--color", "never")
-    talk.expect("shell wants to run")
+    talk.expect("shell requests approval")
     talk.expect("command: touch one")
     talk.expect(ASK)
     talk.type("what?\n")
@@ -97,7 +97,7 @@ def test_ctrl_c_at_a_question_leaves_it_open(shell, script):
     answer = talk.end()
     last = answer.out.rstrip("\n").split("\n")[-1]
     assert answer.code == 130
-    assert last.startswith("wakelog: the question stays open; agent_user_1 waits for you: shell(")
+    assert last.startswith("wakelog: the question stays open; agent_user_1 waits for a decision: shell(")
     assert "`wakelog attention agent_user_1` with `--approve` or `--deny` decides" in last
     assert shell("attention").code == 6
     assert not {"attention_resolved", "cancelled", "queued"} & set(kinds(shell))
@@ -146,8 +146,8 @@ def test_lines_of_our_own_stand_on_lines_of_their_own(shell, script):
     assert shown == [
         "I beg",
         "(starting over)",
-        "· the model failed: try later; it may be asked again in 1 ms",
-        "· trying again (try 2)",
+        "· the model call failed: try later; next attempt in 1 ms at the earliest",
+        "· retrying (attempt 2)",
         "I begin again.",
         "session agent_user_1",
     ]
@@ -208,7 +208,7 @@ def test_a_second_ctrl_c_leaves_at_once(shell, script):
     talk.type("\x03")
     talk.expect("Ctrl-C again leaves at once")
     talk.type("\x03")
-    talk.expect("`wakelog wake agent_user_1` goes on")
+    talk.expect("`wakelog wake agent_user_1` continues the session")
     assert talk.end().code == 130
     assert "cancelled" not in kinds(shell)
     assert shell.process("wake", "agent_user_1").code == 130

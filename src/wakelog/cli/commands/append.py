@@ -1,4 +1,4 @@
-"""Commands `new`, `append` and `compact`: add to a conversation. What they wrote is durable when they print it."""
+"""Commands `new`, `append` and `compact`: write to a session. An entry is durable before its id is printed."""
 
 import os
 
@@ -24,13 +24,15 @@ from wakelog.session import Session
     wakelog new --json | jq -r .name
     """,
 )
-@click.option("--agent", default="agent", metavar="NAME", help="Who answers. [default: agent]")
-@click.option("--sender", default="user", metavar="NAME", help="Who asks. [default: user]")
-@click.option("--title", metavar="TEXT", help="What it is about.")
-@click.option("--cwd", metavar="DIR", help="Where it works. [default: here]")
-@click.option("--model", metavar="NAME", help="Which model answers.")
-@click.option("--provider", metavar="NAME", help="Whose model it is.")
-@click.option("--id", "session_id", metavar="ID", help="Its id; a session that has it already is left as it is.")
+@click.option("--agent", default="agent", metavar="NAME", help="Agent of the session. [default: agent]")
+@click.option("--sender", default="user", metavar="NAME", help="Sender of the session. [default: user]")
+@click.option("--title", metavar="TEXT", help="Title of the session.")
+@click.option("--cwd", metavar="DIR", help="Working folder. [default: the current one]")
+@click.option("--model", metavar="NAME", help="Model to call.")
+@click.option("--provider", metavar="NAME", help="Provider of the model.")
+@click.option(
+    "--id", "session_id", metavar="ID", help="Id of the session; an existing session with this id is left unchanged."
+)
 def new(
     asked: SharedOptions,
     agent: str,
@@ -41,7 +43,7 @@ def new(
     provider: str | None,
     session_id: str | None,
 ) -> None:
-    """Begin a session and print its name."""
+    """Create a session and print its name."""
     session = Session.create(
         StoreLocation(asked.store_url).store,
         agent=agent,
@@ -65,23 +67,29 @@ def new(
 )
 @session_argument
 @click.argument("words", nargs=-1, required=True, metavar="TEXT")
-@click.option("--role", type=click.Choice(["user", "assistant"]), default="user", help="Who says it. [default: user]")
-@click.option("--steer", is_flag=True, help="If the agent is busy: let it know at its next step, not when it is done.")
+@click.option(
+    "--role", type=click.Choice(["user", "assistant"]), default="user", help="Role of the message. [default: user]"
+)
+@click.option(
+    "--steer", is_flag=True, help="If the session is busy: deliver at the agent's next step, not after the turn."
+)
 def append(asked: SharedOptions, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
-    """Say something at the head of a session; TEXT of `-` is read from standard input. Prints the entry's id."""
+    """Append a message at the head of a session and print its id. A TEXT of `-` is read from standard input."""
     address = find_session(asked.store_url, session)
     if address.entry is not None:
-        raise UsageError("an append goes to the head", hint=f"`wakelog fork {session}` moves it there first")
-    said = (Text(text=_message_text(single_text(words))),)
+        raise UsageError(
+            "a message is appended at the head", hint=f"`wakelog fork {session}` moves the head there first"
+        )
+    content = (Text(text=_message_text(single_text(words))),)
     opened = Session(address.store, address.name)
     damage = opened.damage
     entry = opened.say(
-        Prompt(content=said) if role == "user" else Reply(content=said), mode="steer" if steer else "followUp"
+        Prompt(content=content) if role == "user" else Reply(content=content), mode="steer" if steer else "followUp"
     )
     put_entry(asked, entry)
     note_clipped(entry)
     if entry.type == "queued":
-        note("the agent is busy: this waits in the queue and is taken up when it can be")
+        note("the session is busy: the message waits in its queue")
     note_damage_before_append(address.ref, damage)
 
 
@@ -90,7 +98,7 @@ def _message_text(text: str) -> str:
     if text == "-":
         text = read_stdin()
     if not text.strip():
-        raise UsageError("there is nothing to say", hint="give a text, or `-` to read it from standard input")
+        raise UsageError("the message is empty", hint="give a text, or `-` to read it from standard input")
     return text
 
 
@@ -104,15 +112,15 @@ def _message_text(text: str) -> str:
     """,
 )
 @session_argument
-@click.option("--summary", metavar="TEXT", help="What the model sees instead. [default: the model writes it]")
-@click.option("--instructions", metavar="TEXT", help="What the model should mind when it writes the summary.")
-@click.option("--keep", metavar="ENTRY", help="Keep this entry and what follows it word for word.")
+@click.option("--summary", metavar="TEXT", help="Text that replaces older messages. [default: the model writes it]")
+@click.option("--instructions", metavar="TEXT", help="Instructions for the model that writes the summary.")
+@click.option("--keep", metavar="ENTRY", help="Keep this entry and all that follow it unchanged.")
 def compact(
     asked: SharedOptions, session: str, summary: str | None, instructions: str | None, keep: str | None
 ) -> None:
-    """Let a summary stand for what came before, in the context only. Nothing is deleted."""
+    """Replace older messages by a summary, in the context only. Nothing is deleted."""
     if summary is not None and instructions is not None:
-        raise UsageError("instructions are for a summary that the model writes", hint="leave --summary out")
+        raise UsageError("--instructions cannot be combined with --summary", hint="leave one of them out")
     address = find_session(asked.store_url, session, keep)
     opened = Session(address.store, address.name)
     damage, target = opened.damage, find_target(address, opened)

@@ -50,17 +50,17 @@ _MAY_WAIT = ("waiting", "damaged", "unknown")
 )
 @session_argument
 def cancel(asked: SharedOptions, session: str) -> None:
-    """End the turn that a session is in. Whoever runs it, now or next, ends it as an entry."""
+    """Cancel the current turn of a session. The process that runs it, now or next, ends the turn with an entry."""
     address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
     entry = cancel_turn(opened)
     if entry is None:
-        note(f"{address.ref} is in no turn: there is nothing to cancel")
+        note(f"{address.ref} has no turn to cancel")
     else:
         put_entry(asked, entry)
         if opened.store.held(opened.name) is None:
-            note(f"nobody runs {address.ref}; `wakelog wake {address.ref}` ends the turn")
+            note(f"no process runs {address.ref}; `wakelog wake {address.ref}` ends the turn")
     note_damage_before_append(address.ref, damage)
 
 
@@ -70,7 +70,7 @@ def cancel(asked: SharedOptions, session: str) -> None:
 @command(
     "attention",
     examples="""
-    wakelog attention                        everything that waits for you
+    wakelog attention                        all open approvals and questions
     wakelog attention crab_user_3            one session, in full
     wakelog attention crab_user_3 --approve --wake
     wakelog attention crab_user_3:17 --deny
@@ -78,30 +78,30 @@ def cancel(asked: SharedOptions, session: str) -> None:
     """,
 )
 @optional_session_argument
-@click.option("--approve", is_flag=True, help="The tool may run.")
-@click.option("--deny", is_flag=True, help="It may not; the model is told so.")
-@click.option("--ran", is_flag=True, help="It ran before the crash.")
-@click.option("--did-not-run", is_flag=True, help="It did not run, and is not to run now.")
-@click.option("--unknown", is_flag=True, help="It cannot be told; the model is told so.")
-@click.option("--run-again", is_flag=True, help="It is to run, whether or not it has.")
-@click.option("--result", metavar="TEXT", help="Tell the model that this came of it.")
-@click.option("--wake", "go_on", is_flag=True, help="Then let the session go on.")
+@click.option("--approve", is_flag=True, help="Approve: the tool may run.")
+@click.option("--deny", is_flag=True, help="Deny: the tool must not run; the model is told.")
+@click.option("--ran", is_flag=True, help="The tool ran before the crash.")
+@click.option("--did-not-run", is_flag=True, help="The tool did not run, and must not run now.")
+@click.option("--unknown", is_flag=True, help="It is unknown whether the tool ran; the model is told.")
+@click.option("--run-again", is_flag=True, help="Run the tool, whether or not it ran before.")
+@click.option("--result", metavar="TEXT", help="Give the model this text as the result.")
+@click.option("--wake", "go_on", is_flag=True, help="Then continue the session.")
 def attention(asked: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
-    """List what waits for a person, or decide it. SESSION:ENTRY says which, where a session has several."""
+    """List open approvals and questions, or decide one. SESSION:ENTRY selects one where a session has several."""
     words: list[PersonDecision] = [word for flag, word in _DECISIONS.items() if flags[flag]]
     if result is not None:
         words.append("result")
     if not words:
         if go_on:
-            raise UsageError("nothing is decided", hint="decide something, or `wakelog wake` the session")
+            raise UsageError("--wake requires a decision", hint="add one, or use `wakelog wake SESSION`")
         _list_questions(asked) if session is None else _list_session_questions(
             asked, find_session(asked.store_url, session)
         )
         return
     if session is None:
-        raise UsageError("a decision is about one session", hint="`wakelog attention` lists what waits")
+        raise UsageError("a decision requires a session", hint="`wakelog attention` lists the open questions")
     if len(words) > 1:
-        raise UsageError(f"these are {len(words)} decisions: {', '.join(words)}", hint="a question takes one")
+        raise UsageError(f"{len(words)} decisions given: {', '.join(words)}", hint="give one")
     _decide(asked, find_session(asked.store_url, session), words[0], result, go_on=go_on)
 
 
@@ -151,7 +151,7 @@ def _put_questions(asked: SharedOptions, found: Sequence[OpenQuestion], drawn: C
     else:
         put_text(drawn())
     if not found:
-        note("nothing waits for a person")
+        note("no open questions")
 
 
 def _question_lines(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
@@ -167,7 +167,8 @@ def _decide(asked: SharedOptions, address: Address, word: PersonDecision, result
     meant = find_question(address, opened)
     if word not in meant.question.choices:
         raise UsageError(
-            f"{visible(meant.tool)} {meant.reason_text}: that is no answer", hint=f"decide {_options(meant)}"
+            f"{visible(meant.tool)} {meant.reason_text}: the decision cannot be {word!r}",
+            hint=f"use one of {_options(meant)}",
         )
     if go_on:
         for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
@@ -186,9 +187,9 @@ def _finish_decision(asked: SharedOptions, address: Address, opened: Session, *,
     put_entry(asked, entry)
     left = len(open_questions(opened))
     if left:
-        note(f"{plural(left, 'more question')} in {address.ref}; `wakelog attention {address.ref}` shows")
+        note(f"{plural(left, 'more question')} in {address.ref}; `wakelog attention {address.ref}` lists them")
     elif opened.store.held(opened.name) is None:
-        note(f"`wakelog wake {first}` goes on")
+        note(f"`wakelog wake {first}` continues the session")
 
 
 def _question_values(item: OpenQuestion) -> dict[str, object]:
@@ -246,12 +247,12 @@ def _cells(item: OpenQuestion, now: int) -> list[Cell]:
 )
 @session_argument
 @click.option("--yes", is_flag=True, help="Approve it at once.")
-@click.option("--wake", "go_on", is_flag=True, help="Then let the session go on from there.")
+@click.option("--wake", "go_on", is_flag=True, help="Then continue the session there.")
 def rerun(asked: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None:
-    """Have a tool run again, on a branch of its own: SESSION:ENTRY is its result. The old result stays."""
+    """Run a tool again, on a new branch: SESSION:ENTRY is its result. The old result stays."""
     address = find_session(asked.store_url, session)
     if address.entry is None:
-        raise UsageError("no entry is named", hint="wakelog rerun SESSION:ENTRY")
+        raise UsageError("an entry is required", hint="use wakelog rerun SESSION:ENTRY")
     opened = Session(address.store, address.name)
     damage, before = opened.damage, opened.tree.head
     raised = run_again(opened, find_entry(opened.read(), address.entry))
@@ -259,5 +260,5 @@ def rerun(asked: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None
     _finish_decision(asked, address, opened, entry=entry, go_on=go_on)
     if before is not None:
         back = entry_name(opened.tree, opened.tree.nodes[before])
-        note(f"`wakelog head {address.ref} {back}` goes back to the branch before")
+        note(f"`wakelog head {address.ref} {back}` moves the head back to the previous branch")
     note_damage_before_append(address.ref, damage)

@@ -40,25 +40,25 @@ _CLEAR_LINE = "\r\x1b[K"
 @command(
     "chat",
     examples="""
-    wakelog chat                             talk in a new session
-    wakelog chat -c                          go on with the latest one here
-    wakelog chat crab_user_3                 go on with this one
+    wakelog chat                             chat in a new session
+    wakelog chat -c                          continue the latest session in this folder
+    wakelog chat crab_user_3                 continue this session
     wakelog chat --pick                      choose from a list
-    wakelog chat --model demo                without a key
+    wakelog chat --model demo                use the offline model, which needs no key
     """,
     json=False,
 )
 @optional_session_argument
 @click.option(
-    "-c", "--continue", "latest", is_flag=True, help="Go on with the latest session here, of agent and sender."
+    "-c", "--continue", "latest", is_flag=True, help="Continue the latest session of agent and sender in this folder."
 )
 @run_settings_options
 @click.option("--pick", is_flag=True, help="Choose a session from a list.")
 def chat(shared_options: SharedOptions, session: str | None, *, latest: bool, pick: bool, **values: object) -> None:
-    """Talk with an agent on this terminal. What is said is in its log at once; leaving loses nothing."""
+    """Chat with an agent in this terminal. Messages are logged at once; leaving loses nothing."""
     _check_terminal()
     if (session is not None) + latest + pick > 1:
-        raise UsageError("these are several sessions", hint="name one, or ask for -c, or --pick")
+        raise UsageError("more than one session is selected", hint="use only one of SESSION, -c and --pick")
     options = RunSettings(values)
     place = StoreLocation(shared_options.store_url)
     ahead = ""
@@ -87,7 +87,7 @@ def _check_terminal() -> None:
     """Raise `UsageError` unless stdin and stdout are a capable terminal."""
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
     if dumb or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("a chat needs a terminal", hint='without one there is `wakelog run "..."`')
+        raise UsageError("a chat needs a terminal", hint='without one, use `wakelog run "..."`')
 
 
 # ── choice of the session ────────────────────────────────────────────────────────────────────────
@@ -102,11 +102,11 @@ def _session_to_continue(
         _reject_new_session_options(options)
         address = find_session(shared_options.store_url, session)
         if address.entry is not None:
-            raise UsageError("a chat goes on from the head", hint=f"`wakelog head {session}` moves it there first")
+            raise UsageError("a chat continues from the head", hint=f"`wakelog head {session}` moves it there first")
         place.store = address.store
         found = Session(address.store, address.name)
     if found is not None and session_state(found.tree).terminated:
-        raise UsageError(f"{found.name} is over for good", hint=f"`wakelog fork {found.name} --new-session` goes on")
+        raise UsageError(f"{found.name} has ended", hint=f"`wakelog fork {found.name} --new-session` continues it")
     if found is not None:
         check_files(found)
     else:
@@ -118,7 +118,7 @@ def _session_to_continue(
 def _reject_new_session_options(options: RunSettings) -> None:
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
-            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} out")
+            raise UsageError(f"{name} applies only to a new session", hint=f"leave {name} out")
 
 
 def _latest_chat(place: StoreLocation, options: RunSettings) -> Session:
@@ -130,8 +130,8 @@ def _latest_chat(place: StoreLocation, options: RunSettings) -> Session:
         header = read_identity(place.store, row.name)
         if row.state != "terminated" and is_chat_of(place.store, row.name, header, agent, sender):
             return Session(place.store, row.name)
-    elsewhere = "; `wakelog chat --pick` shows those there are" if place.catalog.count() else ""
-    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint=f"`wakelog chat` begins one{elsewhere}")
+    elsewhere = "; `wakelog chat --pick` lists the others" if place.catalog.count() else ""
+    raise NotFound(f"no session of {agent} and {sender} in {cwd}", hint=f"`wakelog chat` creates one{elsewhere}")
 
 
 # ── the chat ─────────────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,7 @@ _VARIABLE = "_WAKELOG_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completions(ctx: click.Context, asked: SharedOptions, shell: str) -> None:  # noqa: ARG001
-    """Print a completion script for your shell."""
+    """Print a shell completion script for commands, options and session names."""
     kind = get_completion_class(shell)
     if kind is None:
         raise UsageError(f"no completion for {shell}")

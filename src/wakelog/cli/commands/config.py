@@ -27,7 +27,7 @@ from wakelog.config.validation import dotted
 @command(
     "config",
     examples="""
-    wakelog config                           what is in force here, and where it comes from
+    wakelog config                           the values in force here, with their sources
     wakelog config show --json | jq 'select(.from != "default")'
     wakelog config check                     every mistake, with its line
     """,
@@ -35,7 +35,7 @@ from wakelog.config.validation import dotted
 )
 @click.argument("what", type=click.Choice(["show", "check"]), default="show")
 def config(asked: SharedOptions, what: str) -> None:
-    """Show the configuration that is in force in this folder and where each value comes from, or check it."""
+    """Show the configuration in force in this folder with the source of each value, or check it."""
     options = {"--store": asked.store_url} if asked.store_url else {}
     loaded = load_config("", os.environ, options)
     if what == "show":
@@ -62,10 +62,10 @@ def _show(asked: SharedOptions, loaded: LoadedConfig) -> None:
 def _with_store(found: Iterable[ShownValue]) -> Iterator[ShownValue]:
     """Yield the rows, with secrets removed from store URLs and the default store added if none is configured."""
     shown = [msgspec.structs.replace(row, value=url_for_display(row.value)) if _is_store(row) else row for row in found]
-    unsaid = not any(_is_store(row) and row.taken for row in shown)
+    is_missing = not any(_is_store(row) and row.taken for row in shown)
     for row in shown:
         yield row
-        if unsaid and row.path == ("agent",) and row.taken:
+        if is_missing and row.path == ("agent",) and row.taken:
             yield ShownValue(("store",), default_store(), DEFAULT)
 
 
@@ -120,7 +120,11 @@ def _lines(loaded: LoadedConfig) -> Iterator[str]:
     yield from (notice.message for notice in loaded.notices)
     read = [source.path for source in loaded.sources if source.found]
     how_many = plural(len(loaded.mistakes), "mistake") if loaded.mistakes else "no mistakes"
-    yield f"{how_many} in {', '.join(read)}" if read else f"no file is there; yours would be {loaded.sources[0].path}"
+    yield (
+        f"{how_many} in {', '.join(read)}"
+        if read
+        else f"no configuration file exists; yours would be {loaded.sources[0].path}"
+    )
 
 
 def _findings(loaded: LoadedConfig) -> dict[str, object]:

@@ -25,23 +25,27 @@ from wakelog.reading import read_log
     wakelog context @latest
     wakelog context crab_user_3 --json | jq '.messages[].role'
     wakelog context crab_user_3 --at 12 --strategy window:20
-    wakelog context crab_user_3 --at 14 --exact   what the model was handed for reply 14, proved by its digest
-    wakelog context crab_user_3 --diff 14 30      what was added, dropped and changed, and where a cache broke
+    wakelog context crab_user_3 --at 14 --exact   the request that produced reply 14, checked against its digest
+    wakelog context crab_user_3 --diff 14 30      what was added, dropped and changed, and where the cache broke
     """,
     paged=True,
 )
 @session_argument
 @at_option
 @click.option("--strategy", default="full", metavar="HOW", help="full, window:N or budget:TOKENS. [default: full]")
-@click.option("--exact", is_flag=True, help="What was handed over at a call, or for a reply. [default: the last one]")
-@click.option("--diff", nargs=2, metavar="CALL CALL", help="What differs between two calls, or their replies.")
+@click.option("--exact", is_flag=True, help="The exact request of a model call or of a reply. [default: the last one]")
+@click.option(
+    "--diff", nargs=2, metavar="CALL CALL", help="Compare the requests of two model calls, or of their replies."
+)
 def context(
     asked: SharedOptions, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
 ) -> None:
-    """Show what the model would see if it were called now, or what it was handed at a call."""
+    """Show the context that the model would get now, or the request of a past model call."""
     address = find_session(asked.store_url, session, at)
     if exact and diff is not None:
-        raise UsageError("either one call or two", hint="--exact shows one, --diff compares two")
+        raise UsageError(
+            "--exact cannot be combined with --diff", hint="--exact shows one model call, --diff compares two"
+        )
     if exact:
         load("wakelog.cli.ui.model_calls").show_exact(asked, address)
         return
@@ -80,7 +84,7 @@ def context(
 )
 @session_argument
 def usage(asked: SharedOptions, session: str) -> None:
-    """Add up what a session's model calls consumed. A call counts once, however many branches hold it."""
+    """Add up the usage of a session's model calls. A call counts once, however many branches contain it."""
     address = find_session(asked.store_url, session)
     log = read_log(address.store, address.name)
     if asked.json:

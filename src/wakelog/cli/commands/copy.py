@@ -1,7 +1,7 @@
 """Command `copy`: copy sessions to another store and print one line for each.
 
-A session that cannot be copied does not stop the others; the exit code is that of the worst result. While a
-progress bar is drawn, the lines are held back until it is gone. The results are printed even if the copy is cut short.
+A session that cannot be copied does not stop the others; the exit code is that of the worst result. While a progress
+bar is drawn, the lines are held back until it is gone. The results are printed even if the copy is interrupted.
 """
 
 import contextlib
@@ -42,35 +42,35 @@ class _Source(msgspec.Struct):
     "copy",
     examples="""
     wakelog copy crab_user_3 --to sqlite:sessions.db
-    wakelog copy --all --to /mnt/backup/sessions             again and again: only what is new goes over
+    wakelog copy --all --to /mnt/backup/sessions             if repeated, only new data is copied
     wakelog copy --all --to postgresql://host/agents --dry-run
     wakelog copy --all --to DIR --json | jq -r 'select(.status == "conflict") | .name'
     """,
 )
 @sessions_argument
 @click.option("--to", "target_url", metavar="URL", required=True, help="The store to copy to, named as for --store.")
-@click.option("--all", "everything", is_flag=True, help="Every session.")
+@click.option("--all", "everything", is_flag=True, help="Copy every session.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
 def copy(asked: SharedOptions, sessions: tuple[str, ...], target_url: str, *, everything: bool, dry_run: bool) -> None:
     """Copy sessions to another store, byte for byte, with the blobs and the sessions they need.
 
-    What is there already is compared and not copied again, so a copy that was cut off goes on where it was.
+    Data that the target already has is compared and not copied again, so an interrupted copy continues where it was.
     """
     if everything == bool(sessions):
-        raise UsageError("copy some sessions, or --all", hint="see `wakelog ls`")
+        raise UsageError("give the sessions to copy, or --all", hint="see `wakelog ls`")
     sources = [_whole_store(asked)] if everything else _named_sessions(asked, sessions)
     target = _target(target_url, sources)
-    telling = _ResultPrinter(asked, dry_run=dry_run)
+    printer = _ResultPrinter(asked, dry_run=dry_run)
     try:
         with contextlib.nullcontext() if asked.json else progress_bar("Copying sessions") as progress:
-            telling.holds_back = progress is not None
+            printer.holds_back = progress is not None
             for source in sources:
                 for done in copy_sessions(source.store, target, source.names, dry_run=dry_run, progress=progress):
-                    telling.add(done)
+                    printer.add(done)
     finally:
-        telling.end()
-    if telling.code:
-        raise click.exceptions.Exit(telling.code)
+        printer.end()
+    if printer.code:
+        raise click.exceptions.Exit(printer.code)
 
 
 # ── source and target ────────────────────────────────────────────────────────────────────────────
@@ -102,7 +102,7 @@ def _named_sessions(asked: SharedOptions, sessions: tuple[str, ...]) -> list[_So
 
 def _target(url: str, sources: list[_Source]) -> Store:
     if url.startswith("memory:"):
-        raise UsageError("memory forgets what it was given when this command ends", hint="name another store with --to")
+        raise UsageError("a memory store is lost when this command ends", hint="name another store with --to")
     if any(_normalized_url(source.url) == _normalized_url(url) for source in sources):
         raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")
     return open_trusted_store(url)
@@ -122,7 +122,7 @@ def _normalized_url(url: str) -> str:
 
 
 class _ResultPrinter:
-    """Print the result of each session: at once, or in `end` if `waits` is set."""
+    """Print the result of each session: at once, or in `end` if `holds_back` is set."""
 
     def __init__(self, asked: SharedOptions, *, dry_run: bool) -> None:
         self.holds_back = False
@@ -133,7 +133,7 @@ class _ResultPrinter:
         self._held_back: list[Copied] = []
 
     def add(self, done: Copied) -> None:
-        """Record a result, and print it unless `waits` is set."""
+        """Record a result, and print it unless `holds_back` is set."""
         self._done.append(done)
         if self.holds_back:
             self._held_back.append(done)
@@ -165,13 +165,13 @@ class _ResultPrinter:
         for lost in done.lost:
             note(f"{done.name}: {lost.reason}; the rest is {self._verb}")
         if done.journals and done.status in ("copied", "pending"):
-            note(f"{done.name}: a reply is under way, and as far as it is not in the log it stays here")
+            note(f"{done.name}: an unfinished reply is not copied beyond what its log contains")
 
     def _summary(self) -> str:
         moved = [done for done in self._done if done.status in ("copied", "pending")]
         blobs = sum(done.blobs for done in moved)
-        said = f"{plural(len(moved), 'session')} {self._verb}" if moved else f"nothing {self._verb}"
-        line = self._look.paint("bold", said)
+        title = f"{plural(len(moved), 'session')} {self._verb}" if moved else f"nothing {self._verb}"
+        line = self._look.paint("bold", title)
         if moved:
             line += f": {size_text(sum(done.copied for done in moved))}"
         if blobs:
@@ -182,12 +182,12 @@ class _ResultPrinter:
 
 
 def _result_text(done: Copied) -> str:
-    said = done.name
+    text = done.name
     if done.to not in (None, done.name):
-        said += f" as {done.to}"
+        text += f" as {done.to}"
     if done.blobs:
-        said += f", {plural(done.blobs, 'blob')}"
-    return f"{said} (needed by {done.needed_by})" if done.needed_by else said
+        text += f", {plural(done.blobs, 'blob')}"
+    return f"{text} (needed by {done.needed_by})" if done.needed_by else text
 
 
 def _copy_values(done: Copied) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Commands `du` and `gc`: disk usage of a store, and removal of blobs that no log names."""
+"""Commands `du` and `gc`: disk usage of a store, and removal of blobs that no log refers to."""
 
 import os
 
@@ -28,7 +28,7 @@ _SESSIONS_SHOWN = 20
 )
 @click.argument("session", required=False, metavar="[SESSION]")
 def du(asked: SharedOptions, session: str | None) -> None:
-    """Show how much room the logs take, the largest first, and what journals, locks, blobs and the index add."""
+    """Show the disk usage of each log, the largest first, and the totals of journals, locks, blobs and the index."""
     place = StoreLocation(asked.store_url)
     stats = sorted(place.store.sessions(), key=lambda found: (-found.size, found.name))
     if session is not None:
@@ -68,7 +68,7 @@ def _draw_usage(asked: SharedOptions, rows: list[dict[str, object]], totals: dic
         put(seen.paint("dim", f"and {plural(len(rows) - len(shown), 'smaller session')}"))
     if totals is not None:
         parts = (f"{what} {_size_cell(totals[what])}" for what in ("logs", "journals", "locks", "blobs", "index"))
-        put(seen.paint("bold", f"{_size_cell(totals['bytes'])} in all") + f": {', '.join(parts)}")
+        put(seen.paint("bold", f"{_size_cell(totals['bytes'])} in total") + f": {', '.join(parts)}")
 
 
 def _size_cell(count: object) -> str:
@@ -92,13 +92,13 @@ _BLOBS_SHOWN = 20
     "--older-than",
     metavar="TIME",
     default="1d",
-    help="Leave what was put more recently: 30m, 12h, 1d, 2w. [default: 1d]",
+    help="Keep blobs that are newer than this: 30m, 12h, 1d, 2w. [default: 1d]",
 )
 def gc(asked: SharedOptions, dry_run: bool, older_than: str) -> None:  # noqa: FBT001 - click's way to hand over a flag
-    """Remove blobs that no log names and that are older than a day. Logs are only read.
+    """Remove blobs that no log refers to and that are older than a day. Logs are only read.
 
-    A blob is written before the entry that names it: a time shorter than that takes is no safe choice
-    while agents are running.
+    A blob is written before the entry that refers to it: while agents are running, a time shorter than that
+    takes is not safe.
     """
     older_than_s = parse_span(older_than)
     place = StoreLocation(asked.store_url)
@@ -131,8 +131,8 @@ def _draw_garbage(seen: TerminalStyle, found: Collected, *, dry_run: bool) -> No
     if len(found.blobs) > len(shown):
         put(seen.paint("dim", f"and {plural(len(found.blobs) - len(shown), 'more blob')}"))
     if found.leftovers:
-        leftovers = plural(found.leftovers, "leftover of a blob", "leftovers of blobs")
-        put(seen.paint("dim", f"and {leftovers} that a crash cut short"))
+        leftovers = plural(found.leftovers, "partly written blob")
+        put(seen.paint("dim", f"and {leftovers} left by a crash"))
     what, verb = plural(len(found.blobs), "blob"), "would be removed" if dry_run else "removed"
     nothing = not found.blobs and not found.leftovers
     put(

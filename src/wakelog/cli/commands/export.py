@@ -29,13 +29,13 @@ from wakelog.errors import UsageError
 @click.option("-o", "--output", metavar="FILE", help="Write to a new file. [default: standard output]")
 @at_option
 def export(asked: SharedOptions, session: str, shape: str, output: str | None, at: str | None) -> None:
-    """Write a session out: jsonl is the log itself, json one document, md a branch for people to read."""
+    """Export a session: jsonl is the log itself, json one document, md one branch for people to read."""
     address = find_session(asked.store_url, session, at)
     if address.entry is not None and shape != "md":
-        raise UsageError(f"--at goes with --format md; {shape} holds every branch", hint="leave the entry out")
+        raise UsageError(f"--at requires --format md; {shape} contains every branch", hint="leave the entry out")
     content = jsonl_content(address) if shape == "jsonl" else document_content(address, shape, visible)
     if content.includes_parent and sys.stderr.isatty():
-        note("a fork is written out whole: its parent's branch, then its own entries")
+        note("a fork is exported as a whole: its parent's branch, then its own entries")
     if output is None or output == "-":
         for piece in content.pieces:
             put_bytes(piece)

@@ -19,15 +19,15 @@ from wakelog.session import Session
 @command(
     "head",
     examples="""
-    wakelog head crab_user_3                 where the next entry goes
-    wakelog head crab_user_3 12              go on from entry 12
-    wakelog head crab_user_3:works           go on from what is labelled so
+    wakelog head crab_user_3                 show where the next entry goes
+    wakelog head crab_user_3 12              continue from entry 12
+    wakelog head crab_user_3:works           continue from the entry with this label
     """,
 )
 @session_argument
 @click.argument("entry", required=False, metavar="[ENTRY]")
 def head(asked: SharedOptions, session: str, entry: str | None) -> None:
-    """Show or move the place where the next entry goes. The branch that is left stays as it is."""
+    """Show or move the head, where the next entry goes. The previous branch is unchanged."""
     address = find_session(asked.store_url, session, entry)
     if address.entry is not None:
         _move_head(asked, address)
@@ -41,14 +41,14 @@ def head(asked: SharedOptions, session: str, entry: str | None) -> None:
 @command(
     "fork",
     examples="""
-    wakelog fork crab_user_3 --at 12         the next append branches off behind entry 12
-    wakelog fork crab_user_3 --new-session   go on from its head in a session of its own
+    wakelog fork crab_user_3 --at 12         the next append branches off after entry 12
+    wakelog fork crab_user_3 --new-session   continue from its head in a new session
     wakelog fork crab_user_3:12 --new-session --json
     """,
 )
 @session_argument
-@click.option("--at", metavar="ENTRY", help="Where to branch off. [default with --new-session: the head]")
-@click.option("--new-session", is_flag=True, help="Go on in a new session that refers to this one.")
+@click.option("--at", metavar="ENTRY", help="Entry to branch from. [default with --new-session: the head]")
+@click.option("--new-session", is_flag=True, help="Continue in a new session that refers to this one.")
 def fork(asked: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
     """Branch from an entry: inside the session, by moving its head there, or into a new session."""
     address = find_session(asked.store_url, session, at)
@@ -57,7 +57,7 @@ def fork(asked: SharedOptions, session: str, at: str | None, *, new_session: boo
     elif address.entry is not None:
         _move_head(asked, address)
     else:
-        raise UsageError("a fork needs an entry", hint="say which with --at, or ask for a --new-session")
+        raise UsageError("a fork requires an entry", hint="give one with --at, or use --new-session")
 
 
 def _fork_session(asked: SharedOptions, address: Address) -> None:
@@ -82,6 +82,8 @@ def _move_head(asked: SharedOptions, address: Address) -> None:
     put_entry(asked, opened.move_head(target))
     back = ""
     if before is not None and before != target:
-        back = f"; `wakelog head {address.ref} {entry_name(opened.tree, opened.tree.nodes[before])}` goes back"
-    note(f"the next entry goes behind {address.entry}{back}")
+        back = (
+            f"; `wakelog head {address.ref} {entry_name(opened.tree, opened.tree.nodes[before])}` moves the head back"
+        )
+    note(f"next entry follows {address.entry}{back}")
     note_damage_before_append(address.ref, damage)

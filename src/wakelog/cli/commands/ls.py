@@ -58,14 +58,14 @@ _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
     """,
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="How many. [default: 30 on a terminal, else all]"
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Number of sessions. [default: 30 on a terminal, else all]"
 )
-@click.option("--after", metavar="CURSOR", help="The page behind the row with this cursor.")
-@click.option("--agent", metavar="NAME", help="Only of this agent.")
-@click.option("--sender", metavar="NAME", help="Only of this sender.")
-@click.option("--cwd", metavar="DIR", help="Only those that work in this folder.")
-@click.option("--archived", "which", flag_value="archived", help="Only what was archived.")
-@click.option("--all", "which", flag_value="all", help="Also what was archived.")
+@click.option("--after", metavar="CURSOR", help="The page after the row with this cursor.")
+@click.option("--agent", metavar="NAME", help="Only sessions of this agent.")
+@click.option("--sender", metavar="NAME", help="Only sessions of this sender.")
+@click.option("--cwd", metavar="DIR", help="Only sessions that work in this folder.")
+@click.option("--archived", "which", flag_value="archived", help="Only archived sessions.")
+@click.option("--all", "which", flag_value="all", help="Archived sessions too.")
 def ls(
     asked: SharedOptions,
     limit: int | None,
@@ -75,7 +75,7 @@ def ls(
     cwd: str | None,
     which: str | None,
 ) -> None:
-    """List sessions, the newest first."""
+    """List sessions, newest first."""
     place = StoreLocation(asked.store_url)
     filters: dict[str, Any] = {
         "archived": {"archived": True, "all": None}.get(which or "", False),
@@ -154,7 +154,7 @@ def _note_missing_rows(
 ) -> None:
     """Report on stderr why the list is empty, and which sessions are damaged or unreadable."""
     if not rows and after is not None:
-        note("nothing behind that")
+        note("no sessions after this cursor")
     elif not rows:
         note(f"{_why_empty(place, filters)} (in {place.display_url})")
     _note_damaged(row.name for row in rows if row.damage)
@@ -163,9 +163,9 @@ def _note_missing_rows(
 
 def _why_empty(place: StoreLocation, filters: dict[str, Any]) -> str:
     if place.catalog.count(archived=None) == 0:
-        return "no session yet; `wakelog chat` begins one"
+        return "no session yet; `wakelog chat` creates one"
     away = place.catalog.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
-    return f"{plural(away, 'session')} put away; `--all` shows all" if away else "no session matches"
+    return f"{plural(away, 'archived session')}; `--all` shows all" if away else "no session matches"
 
 
 def _note_damaged(names: Iterable[str]) -> None:
@@ -189,9 +189,9 @@ def _note_damaged(names: Iterable[str]) -> None:
     paged=True,
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="How many hits. [default: 50]")
-@click.option("--after", metavar="CURSOR", help="The page behind the hit with this cursor.")
-@click.option("-l", "--names", is_flag=True, help="Only the names of the sessions.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="Number of hits. [default: 50]")
+@click.option("--after", metavar="CURSOR", help="The page after the hit with this cursor.")
+@click.option("-l", "--names", is_flag=True, help="Print only the names of the sessions.")
 def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str | None, *, names: bool) -> None:
     """Search the text of all sessions: prompts, replies, tool calls and results, summaries.
 
@@ -199,7 +199,7 @@ def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str 
     """
     words = " ".join(query)
     if not words.strip():
-        raise UsageError("there is nothing to search for", hint="give a word, or a phrase in quotes")
+        raise UsageError("the query is empty", hint="give a word, or a phrase in quotes")
     place = StoreLocation(asked.store_url)
     wanted = resolve_folders(words, _absolute_folder)
     found = place.catalog.search(wanted, limit=limit + 1, after=after)
@@ -213,7 +213,7 @@ def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str 
     else:
         put_pages(asked, _hit_lines(style_of(asked.color), hits))
     if not hits:
-        note("nothing found" if after is None else "nothing behind that")
+        note("nothing found" if after is None else "no hits after this cursor")
     if len(found) > limit:
         note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
@@ -230,7 +230,7 @@ def _in_journals(place: StoreLocation, query: str, limit: int) -> list[SearchHit
 def _more_hits(asked: SharedOptions, query: Sequence[str], options: Mapping[str, int], last: SearchHit) -> str:
     """Return the note that more hits exist. Their number is not known: hits that are not shown are not counted."""
     if asked.json:
-        return f"there is more; `{_next_page('search', options, last.cursor, query)}` shows the next"
+        return f"more hits; `{_next_page('search', options, last.cursor, query)}` shows the next"
     return f"more than {plural(options['limit'], 'hit')}; `--limit {options['limit'] * _LIMIT_FACTOR}` shows more"
 
 

@@ -21,13 +21,13 @@ from wakelog.session import Session
     "rename",
     examples="""
     wakelog rename crab_user_3 "The parser, second try"
-    wakelog rename @latest ""                take the title away
+    wakelog rename @latest ""                remove the title
     """,
 )
 @session_argument
 @click.argument("title", nargs=-1, required=True, metavar="TITLE")
 def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
-    """Give a session a title. The log keeps its name; `by-title/` in the store nodes to it."""
+    """Set the title of a session. The log keeps its name; `by-title/` in the store links to it."""
     address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
@@ -44,9 +44,9 @@ def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
     """,
 )
 @session_argument
-@click.option("--undo", is_flag=True, help="Bring it back.")
+@click.option("--undo", is_flag=True, help="Restore it.")
 def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
-    """Put a session away: lists leave it out, nothing is deleted."""
+    """Archive a session: lists leave it out, nothing is deleted."""
     address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
@@ -58,19 +58,19 @@ def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
     "label",
     examples="""
     wakelog label crab_user_3 12 works
-    wakelog label crab_user_3:12 ""          take the name away
+    wakelog label crab_user_3:12 ""          remove the label
     wakelog show crab_user_3:works
     """,
 )
 @session_argument
 @click.argument("words", nargs=-1, required=True, metavar="[ENTRY] TEXT")
 def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
-    """Name an entry, so that it can be found and addressed by that name."""
+    """Label an entry, so that it can be found and addressed by its label."""
     if len(words) > 2:
-        raise UsageError("the text has several words", hint="put it in quotes")
+        raise UsageError("the label has several words", hint="put it in quotes")
     address = find_session(asked.store_url, session, words[0] if len(words) == 2 else None)
     if address.entry is None:
-        raise UsageError("no entry is named", hint="wakelog label SESSION ENTRY TEXT")
+        raise UsageError("an entry is required", hint="use wakelog label SESSION ENTRY TEXT")
     opened = Session(address.store, address.name)
     damage, target = opened.damage, find_target(address, opened)
     assert target is not None
@@ -83,17 +83,17 @@ def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
     examples="""
     wakelog end crab_user_3
     wakelog end crab_user_3 --reason "moved to the new project"
-    wakelog end crab_user_3 --force          cancel what is under way, and drop what is open
+    wakelog end crab_user_3 --force          cancel the running turn and drop open work
     """,
 )
 @session_argument
-@click.option("--reason", metavar="TEXT", default="", help="Why; it stands in the log.")
-@click.option("--force", is_flag=True, help="Cancel the turn first, and drop what is still open.")
+@click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the log.")
+@click.option("--force", is_flag=True, help="Cancel the turn first, and drop open work.")
 def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None:
-    """End a session for good: it is never run again. It can still be read, forked, labelled, renamed and archived."""
+    """End a session permanently: it never runs again. It can still be read, forked, labelled, renamed and archived."""
     address = find_session(asked.store_url, session)
     if address.entry is not None:
-        raise UsageError("a whole session is ended", hint=f"`wakelog end {address.name}` ends it")
+        raise UsageError("only a whole session can be ended", hint=f"`wakelog end {address.name}` ends it")
     opened = Session(address.store, address.name)
     damage = opened.damage
     ended = opened.end(reason, force=force)
@@ -102,9 +102,9 @@ def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None
     else:
         put(ended.entry.id)
     if ended.cancelled is not None:
-        note("the turn that was under way was cancelled")
-    for words in ended.dropped.descriptions:
-        note(f"dropped: {words}")
+        note("the running turn was cancelled")
+    for description in ended.dropped.descriptions:
+        note(f"dropped: {description}")
     note_damage_before_append(address.ref, damage)
 
 
@@ -122,6 +122,6 @@ def _dropped_values(dropped: DroppedWork) -> dict[str, Any]:
             {"reply": call.reply_id, "call": call.tool_call.id, "tool": call.tool_call.name}
             for call in dropped.open_tool_calls
         ],
-        "replies": [{"reply": debt.reply_id, "channel": debt.channel} for debt in dropped.undelivered],
+        "replies": [{"reply": reply.reply_id, "channel": reply.channel} for reply in dropped.undelivered],
         "queued": [queued.id for queued in dropped.queue],
     }

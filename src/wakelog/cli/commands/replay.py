@@ -13,7 +13,7 @@ from wakelog.cli.ui.safe_text import visible, visible_lines
 from wakelog.cli.ui.terminal import style_of
 from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import ReplayReport
-from wakelog.runtime.replay.verification import replay as happen_again
+from wakelog.runtime.replay.verification import replay as replay_log
 
 _SHOWN_BYTES = 2_000
 
@@ -21,73 +21,73 @@ _SHOWN_BYTES = 2_000
 @command(
     "replay",
     examples="""
-    wakelog replay @latest                     see again what was shown
-    wakelog replay @latest --verify            prove that the log is what the runtime writes
+    wakelog replay @latest                     print again what was displayed
+    wakelog replay @latest --verify            check that the runtime writes the same log
     wakelog replay crab_user_3 --verify --json
     """,
 )
 @session_argument
-@click.option("--verify", is_flag=True, help="Compare every entry and every reply, byte for byte.")
+@click.option("--verify", is_flag=True, help="Compare every entry and every reply byte for byte.")
 def replay(asked: SharedOptions, session: str, *, verify: bool) -> int:
-    """Let a session happen again from its log alone. Exit code 4 if another log would come out, or if it is damaged."""
+    """Replay a session from its log. Exit code 4 if the result differs from the log, or if the log is damaged."""
     address = find_session(asked.store_url, session)
     damage = read_log(address.store, address.name).damage
-    again = asyncio.run(happen_again(address.store, address.name))
+    report = asyncio.run(replay_log(address.store, address.name))
     if verify:
-        _put_verdict(asked, again)
+        _put_verdict(asked, report)
     elif asked.json:
-        for channel, replies in again.replies.items():
+        for channel, replies in report.replies.items():
             for reply_id, text in replies.items():
                 put_json({"channel": channel, "reply": reply_id, "text": text})
     else:
-        _put_texts(again)
-    if not again.ok and not verify:
-        note(f"it would not come out the same: {visible(_why(again))}")
+        _put_texts(report)
+    if not report.ok and not verify:
+        note(f"the replay differs from the log: {visible(_why(report))}")
     note_damage(address.ref, damage)
-    return 0 if again.ok and not damage else DAMAGED
+    return 0 if report.ok and not damage else DAMAGED
 
 
-def _put_texts(again: ReplayReport) -> None:
-    shown = [text for replies in again.replies.values() for text in replies.values() if text]
+def _put_texts(report: ReplayReport) -> None:
+    shown = [text for replies in report.replies.values() for text in replies.values() if text]
     for text in shown:
         for line in visible_lines(text):
             put(line)
     if not shown:
-        note("nothing was ever shown on a channel")
+        note("no text was sent to a channel")
 
 
-def _put_verdict(asked: SharedOptions, again: ReplayReport) -> None:
+def _put_verdict(asked: SharedOptions, report: ReplayReport) -> None:
     if asked.json:
-        put_json(_verdict(again))
+        put_json(_verdict(report))
         return
     seen = style_of(asked.color)
-    if again.ok:
-        written, workers = plural(again.written, "entry", "entries"), plural(again.workers, "worker")
-        put(f"{seen.paint('mark', 'ok')}  {plural(again.lines, 'line')}; {written} of {workers} came out byte for byte")
+    if report.ok:
+        written, workers = plural(report.written, "entry", "entries"), plural(report.workers, "worker")
+        put(f"{seen.paint('mark', 'ok')}  {plural(report.lines, 'line')}; {written} reproduced exactly ({workers})")
         put("    no model was called, no tool was run, no configuration was read")
         return
-    put(f"{seen.paint('bad', 'differs')}  {visible(_why(again))}")
-    if again.divergence is not None:
-        put(f"    in the log:  {visible(_line_text(again.divergence.recorded))}")
-        put(f"    today:       {visible(_line_text(again.divergence.written))}")
+    put(f"{seen.paint('bad', 'differs')}  {visible(_why(report))}")
+    if report.divergence is not None:
+        put(f"    in the log:  {visible(_line_text(report.divergence.recorded))}")
+        put(f"    replayed:    {visible(_line_text(report.divergence.written))}")
 
 
-def _verdict(again: ReplayReport) -> dict[str, object]:
-    parted = again.divergence
+def _verdict(report: ReplayReport) -> dict[str, object]:
+    divergence = report.divergence
     return {
-        "ok": again.ok,
-        "lines": again.lines,
-        "written": again.written,
-        "workers": again.workers,
-        "reason": None if again.ok else _why(again),
-        "line": parted.position + 1 if parted is not None else None,
-        "recorded": _line_text(parted.recorded) if parted is not None else None,
-        "today": _line_text(parted.written) if parted is not None else None,
+        "ok": report.ok,
+        "lines": report.lines,
+        "written": report.written,
+        "workers": report.workers,
+        "reason": None if report.ok else _why(report),
+        "line": divergence.position + 1 if divergence is not None else None,
+        "recorded": _line_text(divergence.recorded) if divergence is not None else None,
+        "today": _line_text(divergence.written) if divergence is not None else None,
     }
 
 
-def _why(again: ReplayReport) -> str:
-    return again.divergence.message if again.divergence is not None else again.reason
+def _why(report: ReplayReport) -> str:
+    return report.divergence.message if report.divergence is not None else report.reason
 
 
 def _line_text(line: bytes) -> str:

@@ -33,10 +33,10 @@ from wakelog.session import Session
 @command(
     "run",
     examples="""
-    wakelog run --model demo "list ."            ask the offline demo model, which needs no key
-    git diff | wakelog run "Review this"         what is piped in stands behind the prompt
-    wakelog run -s @latest "And now?"            go on with a session
-    wakelog run -s @latest --model demo          answer a prompt that waits there
+    wakelog run --model demo "list ."            use the offline demo model, which needs no key
+    git diff | wakelog run "Review this"         piped input is appended to the prompt
+    wakelog run -s @latest "And now?"            continue a session
+    wakelog run -s @latest --model demo          answer a pending prompt
     wakelog run --model scripted:replies.jsonl --tools read,list "Hello"
     wakelog run --yes --json 'run `make test`' | jq -r 'select(.event == "delta") | .text'
     """,
@@ -44,11 +44,13 @@ from wakelog.session import Session
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @session_option
 @run_settings_options
-@click.option("--steer", is_flag=True, help="If the session is busy: let the agent know at its next step.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
-def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **said: object) -> None:
-    """Ask an agent once, and print what it says. Without a prompt: answer the one that waits in SESSION."""
-    options = RunSettings(said)
+@click.option(
+    "--steer", is_flag=True, help="If the session is busy: deliver at the agent's next step, not after the turn."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the text of replies.")
+def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **values: object) -> None:
+    """Send one prompt to an agent and print its reply. Without a prompt: process what is pending in SESSION."""
+    options = RunSettings(values)
     prompt = _prompt(words)
     if not prompt:
         _check_waiting(asked, session, options)
@@ -74,21 +76,21 @@ def _opened(
         return begun, -1, begun.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
-            raise UsageError(f"{name} is for a new session; this one has its own", hint=f"leave {name} or -s out")
+            raise UsageError(f"{name} applies only to a new session", hint=f"leave {name} or -s out")
     address = find_session(asked.store_url, session)
     if address.entry is not None:
-        raise UsageError("a run goes on from the head", hint=f"`wakelog fork {session}` moves it there first")
+        raise UsageError("a run continues from the head", hint=f"`wakelog fork {session}` moves it there first")
     opened = Session(address.store, address.name)
     if session_state(opened.tree).terminated:
-        raise UsageError(f"{opened.name} is over for good", hint=f"`wakelog fork {opened.name} --new-session` goes on")
+        raise UsageError(f"{opened.name} has ended", hint=f"`wakelog fork {opened.name} --new-session` continues it")
     after = opened.last_seq
     apply_settings(opened, options.overrides, list_tools)
     return opened, after, address.ref
 
 
 def _append_prompt(session: Session, prompt: str, options: RunSettings) -> Entry:
-    said = Prompt(content=(Text(text=prompt),), channel=TERMINAL_CHANNEL)
-    entry = session.say(said, mode="steer" if options.steer else "followUp")
+    message = Prompt(content=(Text(text=prompt),), channel=TERMINAL_CHANNEL)
+    entry = session.say(message, mode="steer" if options.steer else "followUp")
     note_clipped(entry)
     return entry
 
@@ -110,9 +112,9 @@ def _run_or_queue(
             if entry is None or session.store.held(session.name) is None:
                 raise
     elif asked.json:
-        hear = renderer_for(asked, session, quiet=True).on_entry
-        SessionWatcher(session.store, session.name, max(after, entry.seq - 1), hear).catch_up()
-    note(f"{session.name} is busy: this waits in its queue; `wakelog tail -f {session.name}` follows it")
+        on_entry = renderer_for(asked, session, quiet=True).on_entry
+        SessionWatcher(session.store, session.name, max(after, entry.seq - 1), on_entry).catch_up()
+    note(f"{session.name} is busy: the message waits in its queue; `wakelog tail -f {session.name}` follows it")
     return RunOutcome("queued")
 
 
@@ -123,23 +125,23 @@ def _prompt(words: tuple[str, ...]) -> str:
     """Return the prompt followed by piped input; `-` stands for piped input alone. Empty if there is neither."""
     text = single_text(words) if words else ""
     piped = read_stdin() if text == "-" or _is_piped() else ""
-    said = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
-    if words and not said:
-        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
-    return said
+    prompt = "\n\n".join(part for part in ("" if text == "-" else text, piped) if part.strip())
+    if words and not prompt:
+        raise UsageError("the prompt is empty", hint='give a prompt: wakelog run "..."')
+    return prompt
 
 
 def _check_waiting(asked: SharedOptions, session: str | None, options: RunSettings) -> None:
     """Raise `UsageError` unless a session with pending work was named. For a run without a prompt."""
     if session is None:
-        raise UsageError("there is nothing to say", hint='give a prompt: wakelog run "..."')
+        raise UsageError("the prompt is empty", hint='give a prompt: wakelog run "..."')
     if options.steer:
-        raise UsageError("--steer goes with a prompt", hint="leave it out, or give a prompt")
+        raise UsageError("--steer requires a prompt", hint="leave it out, or give a prompt")
     address = find_session(asked.store_url, session)
     opened = Session(address.store, address.name)
     if next_decision(runtime_for(address.store), opened) is None:
         hint = f'give a prompt: wakelog run -s {address.ref} "..."'
-        raise UsageError(f"no prompt is given, and none waits in {opened.name}", hint=hint)
+        raise UsageError(f"no prompt is given, and nothing is pending in {opened.name}", hint=hint)
 
 
 def _is_piped() -> bool:

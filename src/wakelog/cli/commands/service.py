@@ -1,4 +1,4 @@
-"""Command `service`: show or install systemd units (or show cron lines) that wake sessions on boot and by a timer.
+"""Command `service`: show or install systemd units (or show cron lines) that wake sessions at boot and by a timer.
 
 Rule 1: no command is run here. The next commands are printed for the user to run.
 Rule 2: a file that wakelog did not write, or that was edited since, is kept unless `--force` is given. Both files are
@@ -41,28 +41,30 @@ _SHORTEST_S = 60
 @command(
     "service",
     examples="""
-    wakelog service show                     the units for systemd that wake what owes something
-    wakelog service install                  write them for you, and say what to run next
+    wakelog service show                     the systemd units that wake sessions with pending work
+    wakelog service install                  write them for the current user, and print what to run next
     sudo wakelog service install --system --as ann
     wakelog service show --cron --every 15m  the same for a crontab
     """,
 )
 @click.argument("act", type=click.Choice(["show", "install"]), default="show")
-@click.option("--system", is_flag=True, help="For the whole machine. [default: for you]")
-@click.option("--as", "user", metavar="NAME", help="With --system: who runs it. [default: who called sudo, else you]")
-@click.option("--every", metavar="TIME", default="5m", show_default=True, help="How long to wait between two times.")
-@click.option("--cron", is_flag=True, help="Lines for a crontab instead.")
-@click.option("--force", is_flag=True, help="Replace files that somebody else wrote or changed.")
+@click.option("--system", is_flag=True, help="For the whole machine. [default: for the current user]")
+@click.option(
+    "--as", "user", metavar="NAME", help="With --system: the user that runs it. [default: the caller of sudo, else you]"
+)
+@click.option("--every", metavar="TIME", default="5m", show_default=True, help="Interval between runs.")
+@click.option("--cron", is_flag=True, help="Print lines for a crontab instead.")
+@click.option("--force", is_flag=True, help="Replace files that wakelog did not write, or that were changed since.")
 def service(
     asked: SharedOptions, act: str, *, system: bool, user: str | None, every: str, cron: bool, force: bool
 ) -> None:
-    """Wake sessions on boot and by a timer: show the units for systemd, or install them."""
+    """Wake sessions at boot and by a timer: show the units for systemd, or install them."""
     if user is not None and not system:
-        raise UsageError("--as is for the whole machine", hint="say --system too, or leave it out")
+        raise UsageError("--as requires --system", hint="add --system, or leave --as out")
     if force and act == "show":
-        raise UsageError("--force is for install", hint="leave it out")
+        raise UsageError("--force applies only to install", hint="leave it out")
     if cron and act == "install":
-        raise UsageError("a crontab is edited by hand", hint="`wakelog service show --cron` prints the lines for it")
+        raise UsageError("--cron cannot be installed", hint="`wakelog service show --cron` prints the lines for it")
     plan = _plan(asked, _service_user(user) if system else "", _interval_s(every))
     if cron:
         _show_cron(asked, plan)
@@ -78,7 +80,7 @@ def service(
 def _interval_s(text: str) -> int:
     every_s = int(parse_span(text))
     if every_s < _SHORTEST_S:
-        raise UsageError(f"{text} is too often", hint="at least 1m")
+        raise UsageError(f"the interval {text} is too short", hint="use at least 1m")
     return every_s
 
 
@@ -87,11 +89,11 @@ def _service_user(given: str | None) -> str:
     me = pwd.getpwuid(os.geteuid()).pw_name
     name = given or os.environ.get("SUDO_USER") or me
     if name == "root" and given is None:
-        raise UsageError("sessions would be woken as root", hint="say --as NAME for who runs them")
+        raise UsageError("the service would run as root", hint="name its user with --as NAME")
     try:
         pwd.getpwnam(name)
     except KeyError:
-        raise UsageError(f"there is no user {name!r} here", hint="--as takes the name of one") from None
+        raise UsageError(f"unknown user {name!r}", hint="--as takes a user of this machine") from None
     return name
 
 
@@ -107,7 +109,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan(asked: SharedOptions, user: str, every_s: int) -> ServicePlan:
     if not sys.executable:
-        raise UsageError("it is not known which Python runs this", hint="run it as `python -m wakelog service …`")
+        raise UsageError("the path of the Python interpreter is unknown", hint="run `python -m wakelog service …`")
     # The path of this interpreter without resolving symbolic links, because a virtual environment is found by it.
     # `-P`: a folder named wakelog in the working directory is not imported.
     words = (os.path.abspath(sys.executable), "-P", "-m", "wakelog", "wake", "--all", "--quiet")
@@ -133,7 +135,7 @@ def _environment(asked: SharedOptions, user: str, keys: str) -> dict[str, str]:
     url = _absolute_url(store_url(asked.store_url))
     if url_for_display(url) == url:
         return found | {"WAKELOG_STORE": url}
-    note(f"the store's URL has a secret in it, so it is left out: write WAKELOG_STORE=… into {_keys_path_text(keys)}")
+    note(f"the store's URL contains a secret and is left out: write WAKELOG_STORE=… into {_keys_path_text(keys)}")
     return found
 
 
@@ -147,7 +149,7 @@ def _absolute_url(url: str) -> str:
     """Return a store's URL that is valid in any working directory."""
     scheme, colon, place = url.partition(":")
     if colon and scheme == "memory":
-        raise UsageError("a store in memory is gone when this ends", hint="name another with --store")
+        raise UsageError("a memory store is lost when this command ends", hint="name another with --store")
     if colon and scheme in ("jsonl", "sqlite"):
         return f"{scheme}:{os.path.abspath(os.path.expanduser(place.removeprefix('//')))}"
     return url if colon and "://" in url else os.path.abspath(os.path.expanduser(url))
@@ -194,7 +196,7 @@ def _show_cron(asked: SharedOptions, plan: ServicePlan) -> None:
     for line in lines:
         put(line)
     place = f"into {CRON_FILE}" if plan.user else "with `crontab -e`"
-    note(f"put these lines {place}; keys stand in {_keys_path_text(plan.keys_file)}, NAME=value on a line")
+    note(f"put these lines {place}; keys belong in {_keys_path_text(plan.keys_file)}, one NAME=value per line")
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -221,7 +223,7 @@ def _install(asked: SharedOptions, plan: ServicePlan, *, force: bool) -> None:
     before = [_state(path, unit) for path, unit in zip(paths, made, strict=True)]
     for path, state in zip(paths, before, strict=True):
         if state == "foreign" and not force:
-            raise Conflict(f"{path} was written or changed by somebody else", hint="--force replaces it")
+            raise Conflict(f"{path} was not written by wakelog, or was changed since", hint="--force replaces it")
     for path, unit, state in zip(paths, made, before, strict=True):
         if state != "current":
             _replace(path, unit.text.encode())
@@ -278,9 +280,9 @@ def _note_next(plan: ServicePlan) -> None:
     for line in _next(plan):
         note(f"    {line}")
     if not plan.user:
-        note("the last one lets it begin on boot, before you log in")
+        note("the last command lets the timer start at boot, before you log in")
     keys = _keys_path_text(plan.keys_file)
-    note(f"keys stand in {keys}, NAME=value on a line; keep it readable for you alone (chmod 600)")
+    note(f"keys belong in {keys}, one NAME=value per line; make it readable only for you (chmod 600)")
 
 
 UNIT_NAME = "wakelog-wake"
@@ -322,24 +324,24 @@ def _service_text(plan: ServicePlan) -> str:
         f"{UNIT_NAME}.service",
         [
             "[Unit]",
-            "Description=Wake the agent sessions that owe something",
+            "Description=Wake agent sessions with pending work",
             *network,
             "",
             "[Service]",
             "Type=oneshot",
             *([f"User={_refuse_unwritable(plan.user)}", "WorkingDirectory=~"] if plan.user else []),
             *(f"Environment={_quoted(f'{name}={value}')}" for name, value in plan.environment.items()),
-            "# Keys stand in this file, NAME=value on a line, and never in a unit. It need not be there.",
+            "# Keys belong in this file, one NAME=value per line, never in a unit. The file is optional.",
             f"EnvironmentFile=-{_escape_path(plan.keys_file)}",
-            "# The colon: a dollar sign is a dollar sign.",
+            "# The colon turns off variable expansion.",
             f"ExecStart=:{' '.join(_quoted(word) for word in _start_words(plan.words))}",
-            "# What agents say stays in their logs; the journal gets what went wrong, and who is waited for.",
+            "# Replies are in the session logs; the journal gets failures and the sessions that wait for a person.",
             "StandardOutput=null",
-            "# A session that waits for a person is no failure.",
+            "# A session that waits for a person is not a failure.",
             "SuccessExitStatus=6",
-            "# Tools reach what their user reaches, and become nobody else: no sudo, nothing setuid.",
+            "# Tools have the rights of their user and cannot become another one: no sudo, no setuid programs.",
             "NoNewPrivileges=yes",
-            "# A tool that takes all the memory ends alone.",
+            "# If a tool uses all the memory, only that tool is ended.",
             "OOMPolicy=continue",
         ],
     )
@@ -351,10 +353,10 @@ def _timer_text(plan: ServicePlan) -> str:
         f"{UNIT_NAME}.timer",
         [
             "[Unit]",
-            "Description=Wake the agent sessions that owe something, after the start and from time to time",
+            "Description=Wake agent sessions with pending work, after the start and at intervals",
             "",
             "[Timer]",
-            "# Soon after the start, then this long after each time has ended: never two at once.",
+            "# Soon after the start, then this long after the end of each run: never two at once.",
             "OnStartupSec=30s",
             f"OnUnitInactiveSec={plan.every_s}s",
             "",
@@ -384,7 +386,9 @@ def _escape_path(path: str) -> str:
 def _refuse_unwritable(text: str) -> str:
     found = _UNWRITABLE.search(text)
     if found is not None:
-        raise UsageError(f"{text!r} cannot stand in a unit or a crontab", hint="give it a name without such characters")
+        raise UsageError(
+            f"{text!r} cannot be written into a unit or a crontab", hint="use a name without such characters"
+        )
     return text
 
 
@@ -410,10 +414,10 @@ def _for_cron(script: str) -> str:
     """Escape a command for cron, which turns each unescaped percent sign into a line break."""
     _refuse_unwritable(script)
     if "\\" in script:
-        raise UsageError("crons differ in how they read a backslash", hint="use the units of systemd instead")
+        raise UsageError("cron programs differ in how they read a backslash", hint="use the systemd units instead")
     escaped = script.replace("%", "\\%")
     if len(escaped) > _CRON_LINE_MAX:
-        hint = "shorten $PATH for this command, or use the units of systemd"
+        hint = "shorten $PATH for this command, or use the systemd units"
         raise UsageError(f"the line is too long for a crontab: {len(escaped)} characters", hint=hint)
     return escaped
 
@@ -426,5 +430,5 @@ def _cron_times(every_s: int) -> str:
     if not seconds and not minutes and hours in (1, 2, 3, 4, 6, 8, 12, 24):
         return f"0 */{hours} * * *" if hours < 24 else "0 0 * * *"
     raise UsageError(
-        "cron cannot say how often that is", hint="use 1m to 30m or 1h to 24h that divide an hour or a day"
+        "cron cannot express this interval", hint="use 1m to 30m or 1h to 24h that divide an hour or a day"
     )

@@ -28,7 +28,7 @@ from wakelog.reading import Log
     wakelog show crab_user_3:12              the branch that ends at entry 12
     wakelog show crab_user_4:^12             the same in a fork of it
     wakelog show crab_user_3 --active        what follows the last compaction
-    wakelog show crab_user_3 --follow        go on with what is said and done, as it streams
+    wakelog show crab_user_3 --follow        continue with new entries and streamed text
     wakelog show crab_user_3 --json | jq .type
     wakelog show ./some/log.jsonl
     """,
@@ -36,11 +36,13 @@ from wakelog.reading import Log
 )
 @session_argument
 @at_option
-@click.option("--active", is_flag=True, help="Only what follows the last compaction, with its summary in front.")
-@click.option("--full/--folded", default=None, help="Unfold tool output, or fold it. [default: fold on a terminal]")
-@click.option("--follow", is_flag=True, help="Go on with what is said and done, as it streams, until Ctrl-C.")
+@click.option("--active", is_flag=True, help="Only what follows the last compaction, with its summary first.")
+@click.option(
+    "--full/--folded", default=None, help="Show all tool output, or shorten it. [default: shorten on a terminal]"
+)
+@click.option("--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
 def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
-    """Show what was said and done on a branch. With --json: the entries as stored, a line each."""
+    """Show the transcript of a branch. With --json: the entries as stored, one per line."""
     address = find_session(asked.store_url, session, at)
     if follow and address.entry is not None:
         raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")
@@ -48,7 +50,7 @@ def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, fu
     branch = log.tree.branch(find_node(log, address.entry))
     if active:
         branch = _active(log, branch)
-    # With `--follow`, the text in journals is printed by `following`.
+    # With `--follow`, the text in journals is printed by `follow_transcript`.
     journals = NO_JOURNALS if follow else read_journals(address.store, log.name, log.tree)
     if asked.json:
         whole = not active and address.entry is None
@@ -66,8 +68,8 @@ def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, fu
 def _active(log: Log, branch: Branch) -> Branch:
     """Return the part of a branch after its last compaction, with the compaction first."""
     part = active_part(branch)
-    fold = (log.tree.nodes[part.compaction.id],) if part.compaction else ()
-    nodes = (*fold, *part.nodes)
+    compaction = (log.tree.nodes[part.compaction.id],) if part.compaction else ()
+    nodes = (*compaction, *part.nodes)
     shown = {node.id for node in nodes}
     annotations = tuple(annotation for annotation in branch.annotations if annotation.value.parent_id in shown)
     return msgspec.structs.replace(branch, nodes=nodes, annotations=annotations, inherited=0, inherited_annotations=())

@@ -31,10 +31,12 @@ from wakelog.reading import read_log
     """,
 )
 @session_argument
-@click.option("-n", "count", type=click.IntRange(min=0), default=10, metavar="N", help="How many. [default: 10]")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is appended and what streams.")
+@click.option(
+    "-n", "count", type=click.IntRange(min=0), default=10, metavar="N", help="Number of entries. [default: 10]"
+)
+@click.option("-f", "--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
 def tail(asked: SharedOptions, session: str, count: int, *, follow: bool) -> None:
-    """Show the last entries of a session, whatever their branch. With --json: as stored, a line each."""
+    """Show the last entries of a session, whatever their branch. With --json: as stored, one per line."""
     address = find_session(asked.store_url, session)
     reader = EntryReader(next_seq=0)
     entries = _last_entries(address, reader, count)
@@ -74,5 +76,5 @@ def _put_journals(asked: SharedOptions, address: Address) -> None:
     if asked.json:
         put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
     elif journals.partials:
-        dress = layout_for(style_of(asked.color), now_ms(), {}, ref=address.ref)
-        put_text([*draw_rows(dress, journal_rows(journals.partials, running=journals.running)), ""])
+        layout = layout_for(style_of(asked.color), now_ms(), {}, ref=address.ref)
+        put_text([*draw_rows(layout, journal_rows(journals.partials, running=journals.running)), ""])

@@ -42,7 +42,7 @@ _TEXT_MAX = 80
 @click.option(
     "--annotations", "--facts", is_flag=True, help="Also show annotations of entries: labels, tool starts, deliveries."
 )
-@click.option("--runs", is_flag=True, help="Show the sub-agents it sent out instead, and their states.")
+@click.option("--runs", is_flag=True, help="Show the sub-agents that it started instead, and their states.")
 def tree(asked: SharedOptions, session: str, *, annotations: bool, runs: bool) -> None:
     """Draw every branch of a session. The active branch is marked, and so is the head."""
     address = find_session(asked.store_url, session)
@@ -76,7 +76,7 @@ def _all_entries(log: Log) -> list[Entry]:
 def _entry_values(log: Log, entry: Entry) -> dict[str, object]:
     node = entry.is_node
     parent = log.tree.parent(entry.id) if node else log.tree.find(entry.id)
-    said: dict[str, object] = {
+    values: dict[str, object] = {
         "id": entry.id,
         "parentId": parent,
         "type": entry.type,
@@ -85,11 +85,11 @@ def _entry_values(log: Log, entry: Entry) -> dict[str, object]:
         "link": node,
     }
     if isinstance(entry.value, Message):
-        said["role"] = str(entry.value.message.__struct_config__.tag)
-        said["text"] = node_text(entry)[:_TEXT_MAX]
+        values["role"] = str(entry.value.message.__struct_config__.tag)
+        values["text"] = node_text(entry)[:_TEXT_MAX]
     if log.tree.is_inherited(entry.id):
-        said["inherited"] = True
-    return said
+        values["inherited"] = True
+    return values
 
 
 _DEPTH_MAX = 64
@@ -103,7 +103,7 @@ _STYLES = {
     "inaccessible": "bad",
     "unborn": "warn",
 }
-_STATE_TEXTS = {"unborn": "not begun yet"}
+_STATE_TEXTS = {"unborn": "not created yet"}
 
 
 class RunNode(msgspec.Struct, frozen=True):
@@ -140,8 +140,8 @@ def _run_node(store: Store, session: str, entry: str | None, above: frozenset[st
     # A hostile log may claim that a session started itself.
     below = [annotation for annotation in spawned if annotation.child_session not in above and len(above) < _DEPTH_MAX]
     runs = tuple(_run_node(store, annotation.child_session, annotation.reply_id, above) for annotation in below)
-    said = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
-    prompt = next((message.text for message in said if isinstance(message, Prompt)), "")
+    messages = [entry.value.message for entry in log.entries if isinstance(entry.value, Message)]
+    prompt = next((message.text for message in messages if isinstance(message, Prompt)), "")
     return RunNode(log.id, log.name, state, first_line(prompt), entry, runs, log.damage)
 
 
@@ -175,8 +175,8 @@ def draw_runs(look: TerminalStyle, run: RunNode, left: str = "", below: str = ""
     prompt = clip(look, run.prompt, max(0, room)) if look.width else run.prompt
     words = (look.paint("name", name), look.paint(_STYLES.get(run.state, "dim"), state), prompt)
     yield look.paint("dim", left) + "  ".join(filter(None, words))
-    for at, sent in enumerate(run.runs):
+    for at, child in enumerate(run.runs):
         last = at == len(run.runs) - 1
         branch = look.symbol("└─ ", "`- ") if last else look.symbol("├─ ", "|- ")
         pipe = "   " if last else look.symbol("│  ", "|  ")
-        yield from draw_runs(look, sent, below + branch, below + pipe)
+        yield from draw_runs(look, child, below + branch, below + pipe)

@@ -39,13 +39,13 @@ _RELINKED_SHOWN = 20
     examples="""
     wakelog verify @latest
     wakelog verify crab_user_3 --json | jq .head       keep this digest elsewhere …
-    wakelog verify crab_user_3 --head DIGEST           … and find a cut tail with it
+    wakelog verify crab_user_3 --head DIGEST           … and detect a removed tail with it
     """,
 )
 @session_argument
-@click.option("--head", "kept", metavar="DIGEST", help="A digest that was kept: it must still be in the chain.")
+@click.option("--head", "kept", metavar="DIGEST", help="A digest kept elsewhere: it must still be in the chain.")
 def verify(asked: SharedOptions, session: str, kept: str | None) -> None:
-    """Prove that nobody touched a log: every line readable, every seal right, every blob there. Exit code 4 if not."""
+    """Check that a log is unchanged: every line readable, every seal and every blob right. Exit code 4 if not."""
     address = find_session(asked.store_url, session)
     scan, proof, blobs = check_log(address)
     anchor = find_digest(address, kept, proof.head) if kept is not None else None
@@ -73,7 +73,7 @@ def _verdict_lines(
         of = f"{visible(str(hurt['session']))}, " if "session" in hurt else ""
         yield f"  damage   {of}line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
     for seal in verdict.broken:
-        yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or what stands before it, was changed"
+        yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or one before it, was changed"
     if verdict.unsealed:
         yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
     for hurt in verdict.noted:
@@ -85,7 +85,7 @@ def _verdict_lines(
     if verdict.head:
         yield seen.paint("dim", f"  head     {verdict.head}")
     else:
-        yield seen.paint("dim", "  head     no line has a seal: there is nothing to prove yet")
+        yield seen.paint("dim", "  head     no line has a seal, so nothing can be proved yet")
     if verdict.is_explained:
         yield f"  `wakelog doctor {visible(address.ref)}` explains"
 
@@ -94,13 +94,12 @@ def _digest_text(anchor: DigestMatch) -> str:
     if anchor.since == 0:
         return "the digest you kept is the head of this log"
     if anchor.since is not None:
-        gone_on = plural(anchor.since, "entry", "entries")
-        return f"the digest you kept is in the chain; the log has gone on since: {gone_on} later"
+        appended = plural(anchor.since, "entry", "entries")
+        return f"the digest you kept is in the chain; {appended} appended since"
     if anchor.longer is not None:
-        return f"this log was cut: {anchor.longer} is the same log, and goes on to the digest you kept"
+        return f"this log was cut: {anchor.longer} is the same log and contains the digest you kept"
     return (
-        "the digest you kept is NOT in the chain: it is the digest of another log, "
-        "or this log was cut or rewritten before it"
+        "the digest you kept is NOT in the chain: it belongs to another log, or this log was cut or rewritten before it"
     )
 
 
@@ -121,7 +120,7 @@ def doctor(asked: SharedOptions, session: str | None, salvage: str | None) -> No
     """Explain what is damaged, what was kept and what to do; without a session, check the store."""
     if session is None:
         if salvage is not None:
-            raise UsageError("a copy is made of one session", hint="wakelog doctor SESSION --salvage FILE")
+            raise UsageError("--salvage requires a session", hint="use wakelog doctor SESSION --salvage FILE")
         _doctor_store(asked)
         return
     address = find_session(asked.store_url, session)
@@ -162,17 +161,19 @@ def _doctor_lines(
         yield ""
         yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"
     else:
-        yield seen.paint("dim", "  Lines that were cut off at its end leave no trace in a log. A digest kept elsewhere")
-        yield seen.paint("dim", f"  finds that: wakelog verify {ref} --head DIGEST")
+        yield seen.paint(
+            "dim", "  A log does not show that lines were removed at its end. A digest kept elsewhere does:"
+        )
+        yield seen.paint("dim", f"  wakelog verify {ref} --head DIGEST")
 
 
 def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
-    entries, mended, lost = (int(str(saved[key])) for key in ("entries", "mended", "lost"))
-    yield f"  wrote {visible(str(saved['file']))}: {plural(entries, 'entry', 'entries')}, sealed anew"
-    if mended:
-        yield f"    {plural(mended, 'entry', 'entries')} put under the nearest one that can be read"
+    entries, reattached, lost = (int(str(saved[key])) for key in ("entries", "mended", "lost"))
+    yield f"  wrote {visible(str(saved['file']))}: {plural(entries, 'entry', 'entries')}, sealed again"
+    if reattached:
+        yield f"    {plural(reattached, 'entry', 'entries')} attached to the nearest readable entry"
     if lost:
-        yield f"    {plural(lost, 'place')} where something may have been lost is marked in it"
+        yield f"    marked in the copy: {plural(lost, 'place')} where data may be lost"
 
 
 def _doctor_store(asked: SharedOptions) -> None:
@@ -203,8 +204,8 @@ def _put_store_report(seen: TerminalStyle, report: StoreReport) -> None:
         name, lost = visible(found.name), f"{plural(found.blobs, 'blob')} missing, or of another size"
         put(f"{seen.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
     for name in report.inaccessible:
-        put(f"{seen.paint('bad', 'no access')} {visible(name)}; check who owns it and its permissions")
+        put(f"{seen.paint('bad', 'no access')} {visible(name)}; check its owner and permissions")
     if not report.problems and not report.is_bad:
-        put(seen.paint("good", "nothing to complain about"))
+        put(seen.paint("good", "no problems found"))
     elif report.damaged:
         note(f"{plural(len(report.damaged), 'damaged session')}")

@@ -1,4 +1,4 @@
-"""Command `wake`: continue a session from wherever it was left, given only its name.
+"""Command `wake`: continue a session from its last state, given only its name.
 
 Model, tools and policy are in its log. A session that another process runs is left alone; with `--all`, a failure does
 not stop the other sessions.
@@ -31,10 +31,10 @@ _MAY_HAVE_WORK = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "
 _STATE_TEXTS = {
     "rest": "rest",
     "waiting": "waiting",
-    "running": "being run elsewhere",
-    "idle": "nothing to do here",
-    "dormant": "dormant: it was forked or its head was moved, and waits for a person",
-    "no_model": "names no model that could answer",
+    "running": "another process runs it",
+    "idle": "nothing to do",
+    "dormant": "dormant: it was forked or its head was moved, and has no new message since",
+    "no_model": "no model is set",
     "untrusted": "refused: other users own or may write to its files",
 }
 # With `--all` the exit code is that of the worst result, in this order. Sessions that another process runs do not
@@ -49,28 +49,31 @@ _JOBS, _JOBS_MAX = 4, 64
 @command(
     "wake",
     examples="""
-    wakelog wake crab_user_3                 go on from wherever it was left
-    wakelog wake --all                       everything that owes something: after a reboot, or from cron
-    wakelog wake --all --jobs 16             so many at a time
-    wakelog wake crab_user_3 --retry         the network is back: try again what has failed
+    wakelog wake crab_user_3                 continue from its last state
+    wakelog wake --all                       every session with pending work: after a reboot, or from cron
+    wakelog wake --all --jobs 16             at most 16 at a time
+    wakelog wake crab_user_3 --retry         retry a failed turn, for example once the network is back
     wakelog wake @latest --json | jq -r 'select(.event == "end") | .state'
     """,
 )
 @optional_session_argument
-@click.option("--all", "everything", is_flag=True, help="Every session that owes something, a line for each.")
+@click.option("--all", "everything", is_flag=True, help="Wake every session with pending work, one line each.")
 @click.option(
-    "--jobs", type=click.IntRange(1, _JOBS_MAX), metavar="N", help=f"With --all: how many at a time. [default: {_JOBS}]"
+    "--jobs",
+    type=click.IntRange(1, _JOBS_MAX),
+    metavar="N",
+    help=f"With --all: number of sessions at a time. [default: {_JOBS}]",
 )
-@click.option("--retry", is_flag=True, help="Try a turn that has failed again.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what the agent says.")
+@click.option("--retry", is_flag=True, help="Retry a failed turn.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the text of replies.")
 def wake(
     asked: SharedOptions, session: str | None, *, everything: bool, jobs: int | None, retry: bool, quiet: bool
 ) -> None:
-    """Let a session go on until it rests or waits for somebody. What it needs stands in its log."""
+    """Continue a session until it is idle or waits for a person. Everything it needs is in its log."""
     if everything == (session is not None):
-        raise UsageError("wake one session, or --all", hint="see `wakelog ls`")
+        raise UsageError("give a session to wake, or --all", hint="see `wakelog ls`")
     if jobs is not None and not everything:
-        raise UsageError("--jobs is for --all", hint="leave it out")
+        raise UsageError("--jobs requires --all", hint="leave it out")
     if session is None:
         _wake_all(asked, jobs=jobs or _JOBS, retrying=retry, quiet=quiet)
     else:
@@ -80,7 +83,7 @@ def wake(
 def _wake_one(asked: SharedOptions, session: str, *, retrying: bool, quiet: bool) -> None:
     address = find_session(asked.store_url, session)
     if address.entry is not None:
-        raise UsageError("a session goes on from its head", hint=f"`wakelog head {session}` moves it there first")
+        raise UsageError("a session continues from its head", hint=f"`wakelog head {session}` moves it there first")
     found = Session(address.store, address.name)
     if retrying and has_failed_turn(found):
         check_files(found)
@@ -98,18 +101,18 @@ def _wake_all(asked: SharedOptions, *, jobs: int, retrying: bool, quiet: bool) -
     states = (*_MAY_HAVE_WORK, "failed") if retrying else _MAY_HAVE_WORK
     rows = sorted((row for row in place.catalog.rows() if row.state in states), key=lambda row: row.created)
     if not rows and not quiet:
-        note("nothing is owed")
+        note("no session has pending work")
     codes = [0]
     # If replies go to the terminal, their lines show the progress.
     drawn = sys.stderr.isatty() and not sys.stdout.isatty()
     with progress_bar("Waking sessions" if drawn else "") as progress:
 
-        def told(woken: WakeResult) -> None:
+        def on_result(woken: WakeResult) -> None:
             codes.append(_report_result(asked, woken))
             if progress is not None and drawn:
                 progress(len(codes) - 1, len(rows))
 
-        if not _wake_sessions(asked, place, rows, jobs=jobs, quiet=quiet or drawn, told=told):
+        if not _wake_sessions(asked, place, rows, jobs=jobs, quiet=quiet or drawn, on_result=on_result):
             codes.append(INTERRUPTED)
     worst = next(code for code in _CODES_BY_PRIORITY if code in codes)
     if worst:
@@ -123,17 +126,17 @@ def _wake_sessions(
     *,
     jobs: int,
     quiet: bool,
-    told: Callable[[WakeResult], None],
+    on_result: Callable[[WakeResult], None],
 ) -> bool:
-    async def until_they_rest() -> bool:
+    async def wake_all() -> bool:
         renderer = functools.partial(renderer_for, asked, quiet=quiet, apart=True)
-        batch = BatchWake(place, jobs=jobs, renderer_for=renderer, on_result=told, on_slow=note_cancelling)
+        batch = BatchWake(place, jobs=jobs, renderer_for=renderer, on_result=on_result, on_slow=note_cancelling)
         return await batch.wake(rows)
 
     try:
-        return asyncio.run(until_they_rest())
+        return asyncio.run(wake_all())
     except asyncio.CancelledError:
-        note("left; `wakelog wake --all` goes on")
+        note("left; `wakelog wake --all` continues the sessions")
         raise KeyboardInterrupt from None
 
 

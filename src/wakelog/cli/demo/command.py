@@ -34,8 +34,8 @@ _LEDGER = "ledger.txt"
 _PATIENCE_S = 20
 _STORY = (
     "The notes are complete: three fixes, one new command, nothing that breaks. "
-    "I will publish the release now. Publishing cannot be taken back, so it must happen exactly once, "
-    "whatever becomes of me on the way."
+    "I will publish the release now. Publishing cannot be undone, so it must happen exactly once, "
+    "even if this process is killed on the way."
 )
 _SCRIPT: tuple[dict[str, object], ...] = (
     {"text": "I read the notes first.", "toolCalls": [{"name": "read", "input": {"path": "NOTES.txt"}}]},
@@ -46,7 +46,7 @@ _SCRIPT: tuple[dict[str, object], ...] = (
         "toolCalls": [{"name": "shell", "input": {"command": f"echo published >> {_LEDGER}; sleep 60"}}],
     },
     {
-        "text": "The publishing was cut off, and I cannot know whether it happened. I look before I repeat anything.",
+        "text": "The publishing was interrupted, and its outcome is unknown. I check before I repeat anything.",
         "toolCalls": [{"name": "read", "input": {"path": _LEDGER}}],
     },
     {"text": "The ledger shows that the release is published, once. Nothing is left to do."},
@@ -56,16 +56,16 @@ _SCRIPT: tuple[dict[str, object], ...] = (
 @command(
     "demo",
     examples="""
-    wakelog demo              kill an agent twice and see it wake
-    wakelog demo --tour       see what can be done with a log
+    wakelog demo              kill an agent twice and watch it recover
+    wakelog demo --tour       see what can be done with a session
     """,
     json=False,
 )
 @click.option(
-    "--tour", "touring", is_flag=True, help="Write, branch, fold, damage, recover and find a session instead."
+    "--tour", "touring", is_flag=True, help="Write, branch, compact, damage, recover and find a session instead."
 )
 def demo(asked: SharedOptions, *, touring: bool) -> None:
-    """Kill an agent in mid-sentence and in mid-tool, and see it wake. Nothing of yours is touched."""
+    """Kill an agent during a reply and during a tool run, and watch it recover. Uses only a temporary store."""
     with tempfile.TemporaryDirectory(prefix="wakelog-demo-") as folder:
         stage = DemoShell(style_of(asked.color), folder)
         if touring:
@@ -87,21 +87,21 @@ def _prepare(stage: DemoShell) -> None:
 
 
 def _killed_in_a_sentence(stage: DemoShell) -> None:
-    stage.chapter("An agent is killed in the middle of a sentence", "It reads some notes, and begins to answer.")
+    stage.chapter("An agent is killed during a reply", "It reads some notes and begins to answer.")
     model = f"scripted:{stage.path('script.jsonl')}"
     asked = ("run", "Publish the release.", "--agent", "demo", "--sender", "you", "--yes", "--model", model)
     process = stage.start(*asked, seen=False)
-    heard = _read_until(process, "exactly once")
+    output = _read_until(process, "exactly once")
     _kill(process)
-    put(heard)
+    put(output)
     stage.remark("(kill -9)")
 
 
 def _killed_in_a_tool(stage: DemoShell) -> None:
     stage.chapter(
-        "It wakes, and is killed in the middle of a tool that must not run twice",
-        "`wake` needs the session's name and nothing else. The interrupted reply is kept as an annotation and begun "
-        "again; then the release is published. The ledger has its line, the tool has not ended, and the process dies.",
+        "It is woken, and killed during a tool that must not run twice",
+        "`wake` needs only the session's name. The interrupted reply is kept as an annotation and requested again; "
+        "then the release is published. The ledger has its line and the tool still runs when the process is killed.",
     )
     process = stage.start("wake", _SESSION, seen=False)
     _wait_for(stage.path(_LEDGER), process)
@@ -111,27 +111,27 @@ def _killed_in_a_tool(stage: DemoShell) -> None:
 
 def _wakes(stage: DemoShell) -> None:
     stage.chapter(
-        "It wakes again",
-        "The log says that the tool was begun and not that it ended. It may not run twice, so it is not run: the model "
-        "is told that the outcome is unknown, and looks for itself.",
+        "It is woken again",
+        "The log has an entry that the tool was started, and none that it ended. It must not run twice, so it is not "
+        "run: the model is told that the outcome is unknown, and checks the ledger.",
     )
     stage.run("wake", _SESSION)
     with open(stage.path(_LEDGER), encoding="utf-8") as file:
         lines = file.read().splitlines()
     if lines != ["published"]:
-        raise WakelogError(f"the tool ran {len(lines)} times")
-    stage.say(f"Counted outside of the log: {_LEDGER} has {len(lines)} line.")
+        raise WakelogError(f"the demo's tool ran {len(lines)} times, not once")
+    stage.say(f"Counted outside the log: {_LEDGER} has {len(lines)} line.")
 
 
 def _shows_history(stage: DemoShell) -> None:
-    stage.chapter("What happened, and what was recovered", "All of it is in the log, the two deaths included.")
+    stage.chapter("What happened, and what was recovered", "All of it is in the log, both kills included.")
     stage.run("show", _SESSION, "--folded")
 
 
 def _verifies(stage: DemoShell) -> None:
     stage.chapter(
-        "Nothing is hidden",
-        "The chain of seals proves that nobody touched the log; replay drives the same steps again from the log alone.",
+        "The log is checked",
+        "The chain of seals proves that the log is unchanged; replay runs the same steps again from the log alone.",
     )
     stage.run("verify", _SESSION)
     stage.run("replay", _SESSION, "--verify")
@@ -140,16 +140,16 @@ def _verifies(stage: DemoShell) -> None:
 # ── kill -9 ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_until(process: "subprocess.Popen[bytes]", words: str) -> str:
-    """Read the output of a process until it contains `words`; return the output."""
+def _read_until(process: "subprocess.Popen[bytes]", text: str) -> str:
+    """Read the output of a process until it contains `text`; return the output."""
     assert process.stdout is not None
-    heard = b""
-    while words.encode() not in heard:
+    output = b""
+    while text.encode() not in output:
         piece = os.read(process.stdout.fileno(), 4096)
         if not piece:
-            raise WakelogError("the demo's agent ended before it could be killed")
-        heard += piece
-    return heard.decode(errors="replace").strip()
+            raise WakelogError("the demo's agent ended before it was killed")
+        output += piece
+    return output.decode(errors="replace").strip()
 
 
 def _wait_for(path: str, process: "subprocess.Popen[bytes]") -> None:
@@ -157,7 +157,7 @@ def _wait_for(path: str, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not (os.path.exists(path) and os.path.getsize(path)):
         if process.poll() is not None or time.monotonic() > deadline:
-            raise WakelogError("the demo's tool never began")
+            raise WakelogError("the demo's tool was not started")
         time.sleep(0.01)
 
 
@@ -170,18 +170,20 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 def answer_questions(stage: DemoShell, session: str) -> None:
     """Print the questions and their answers."""
-    stage.chapter("Six questions, answered from that log", "What whoever runs an agent should be able to say of it.")
+    stage.chapter(
+        "Six questions, answered from that log", "What an operator should be able to find out about an agent."
+    )
     log = read_log(open_store(stage.sessions), session)
-    _question(1, "Which types of entry did the harness write?")
+    _question(1, "Which types of entries did the runtime write?")
     _types(log)
-    _question(2, "What stands in the log, and what in blobs?")
+    _question(2, "What is in the log, and what is in blobs?")
     _blobs(log)
     _question(3, "How was the context built?")
     _context(log)
-    _question(4, "What does a new chat do to the log?")
+    _question(4, "What does a new session do to the log?")
     stage.run("run", "Hello", "--model", "demo", "--agent", "demo", "--sender", "you", "--quiet")
     stage.run("ls")
-    put("  Nothing is deleted: the new chat is a session of its own.")
+    put("  Nothing is deleted: the new session has its own log.")
     _question(5, "Which tools may run twice, and did any?")
     _tools(log)
     _question(6, "Where did it crash, and how did it recover?")
@@ -208,8 +210,8 @@ def _blobs(log: Log) -> None:
 def _blobs_named(entry: Entry) -> list[tuple[str, BlobRef]]:
     value = entry.value
     if isinstance(value, ContextEntry):
-        found = [("the instructions", value.system), ("the tools as declared", value.tools)]
-        return [(what, blob) for what, blob in found if blob is not None]
+        blobs = [("the instructions", value.system), ("the tool declarations", value.tools)]
+        return [(what, blob) for what, blob in blobs if blob is not None]
     if isinstance(value, Message) and isinstance(value.message, ToolResult) and value.message.blob is not None:
         return [(f"the whole output of {visible(value.message.tool_name)}", value.message.blob)]
     return []
@@ -218,7 +220,7 @@ def _blobs_named(entry: Entry) -> list[tuple[str, BlobRef]]:
 def _context(log: Log) -> None:
     calls = [entry.value for entry in log.entries if isinstance(entry.value, ModelCall)]
     strategies = sorted({call.strategy for call in calls})
-    put(f"  {plural(len(calls), 'call')}, strategy {', '.join(strategies)}. The function:\n")
+    put(f"  {plural(len(calls), 'model call')}, strategy {', '.join(strategies)}. The function:\n")
     for line in inspect.getsource(build_context).rstrip().splitlines():
         put(f"    {line}")
 
@@ -246,9 +248,9 @@ def _crash(log: Log) -> None:
     for entry in log.entries:
         value = entry.value
         if isinstance(value, Activity):
-            died = value.event == "attached" and holder
+            was_killed = value.event == "attached" and holder
             holder = value.holder if value.event == "attached" else ""
-            if died:
+            if was_killed:
                 put("  " + " " * 12 + "  (the worker was killed here)")
         if entry.type in ("activity", "call", "partial", "resumed", "tool_started", "sent") or isinstance(
             value, Message
@@ -261,7 +263,7 @@ def _entry_summary(entry: Entry) -> str:
     if isinstance(value, Activity):
         return f"{value.event}: {visible(value.holder)}"
     if isinstance(value, Message):
-        said = value.message
-        word = f" {said.effective_status}" if isinstance(said, ToolResult) else ""
-        return f"{said.__struct_config__.tag}{word}: {fit_start(first_line(said.text), 60)}"
+        message = value.message
+        status = f" {message.effective_status}" if isinstance(message, ToolResult) else ""
+        return f"{message.__struct_config__.tag}{status}: {fit_start(first_line(message.text), 60)}"
     return entry.type

@@ -13,7 +13,7 @@ from wakelog.cli.ui.output import put
 from wakelog.cli.ui.terminal import TerminalStyle, wrap
 from wakelog.errors import WakelogError
 
-_MEANINGS = {4: "damaged; the output is still given", 6: "somebody is waited for"}
+_MEANINGS = {4: "damaged; the output is still given", 6: "waits for a person"}
 
 
 class DemoShell:
@@ -63,7 +63,7 @@ class DemoShell:
         """Show a command and start it. Its output is shown or, with `seen=False`, left in its pipe."""
         put(f"\n{self._look.paint('bold', f'$ wakelog {shlex.join(arguments)}')}")
         sys.stdout.flush()
-        return subprocess.Popen(  # noqa: S603 - our own command with our own words
+        return subprocess.Popen(  # noqa: S603 - our own command and arguments
             [sys.executable, "-m", "wakelog", *arguments],
             cwd=self._folder,
             env=self._environment,
@@ -75,7 +75,7 @@ class DemoShell:
     def ended(self, name: str, code: int, expected: int) -> None:
         """Check the exit code of a command that ended; `WakelogError` if it is not `expected`."""
         if code != expected:
-            raise WakelogError(f"the demo's `wakelog {name}` ended with {code}, not {expected}")
+            raise WakelogError(f"the demo's `wakelog {name}` ended with exit code {code}, not {expected}")
         if expected:
             put(self._look.paint("dim", f"(exit code {expected}: {_MEANINGS[expected]})"))
 
@@ -89,13 +89,13 @@ _SESSION = "demo_you_1"
 
 def tour(stage: DemoShell) -> None:
     """Run all parts of the tour in order."""
-    for part in (_write, _branch, _fold, _damage, _recover, _find, _goodbye):
+    for part in (_write, _branch, _compact, _damage, _recover, _find, _goodbye):
         part(stage)
 
 
 def _write(stage: DemoShell) -> None:
     stage.chapter(
-        "A session is written", "A session is a file of JSON lines. What is said is an entry; each is durable."
+        "Write a session", "A session is a file of JSON lines. Each message is an entry, and each entry is durable."
     )
     stage.run("new", "--agent", "demo", "--sender", "you", "--title", "The flaky login test")
     stage.run("append", _SESSION, "test_login fails now and then. Why?")
@@ -107,21 +107,21 @@ def _write(stage: DemoShell) -> None:
 
 def _branch(stage: DemoShell) -> None:
     stage.chapter(
-        "It is branched",
-        "Every entry names the one before it, so a session is a tree. Going back deletes nothing: the head moves, and "
-        "what is said next grows beside what was said before.",
+        "Branch it",
+        "Every entry names its parent, so a session is a tree. Going back deletes nothing: the head moves, and the "
+        "next message begins a new branch beside the old one.",
     )
-    stage.run("label", _SESSION, "2", "two ways")
-    stage.run("fork", f"{_SESSION}:two ways")
+    stage.run("label", _SESSION, "2", "two options")
+    stage.run("fork", f"{_SESSION}:two options")
     stage.run("append", _SESSION, "Allow a second of slack instead.")
     stage.run("append", _SESSION, "--role", "assistant", "Done: a second of slack. 41 tests pass, one is skipped.")
     stage.run("tree", _SESSION)
 
 
-def _fold(stage: DemoShell) -> None:
+def _compact(stage: DemoShell) -> None:
     stage.chapter(
-        "It is folded",
-        "A compaction lets a summary stand for what came before. The model then sees the summary; the log keeps all.",
+        "Compact it",
+        "A compaction replaces older messages by a summary. The model then sees the summary; the log keeps everything.",
     )
     stage.run("compact", _SESSION, "--summary", "The flaky login test now allows a second of slack; 41 tests pass.")
     stage.run("append", _SESSION, "Why is one skipped?")
@@ -130,44 +130,40 @@ def _fold(stage: DemoShell) -> None:
 
 
 def _damage(stage: DemoShell) -> None:
-    stage.chapter(
-        "It is damaged", "Now a bit flips in the fourth line, and the last line is cut in half, as by a crash."
-    )
+    stage.chapter("Damage it", "A bit of the fourth line is flipped, and the last line is cut in half, as by a crash.")
     with open(os.path.join(stage.sessions, f"{_SESSION}.jsonl"), "r+b") as file:
         lines = file.readlines()
         file.seek(sum(map(len, lines[:3])) + 1)
         file.write(bytes([lines[3][1] ^ 0x04]))
         file.truncate(sum(map(len, lines)) - len(lines[-1]) // 2)
     stage.run("tail", _SESSION, "-n", "2", expected=4)
-    stage.say("The rest is served, the harm is named. `verify` finds what no longer fits, `doctor` explains it.")
+    stage.say("The damage is reported, and the rest is shown. `verify` finds every change, `doctor` explains it.")
     stage.run("verify", _SESSION, expected=4)
     stage.run("doctor", _SESSION, expected=4)
 
 
 def _recover(stage: DemoShell) -> None:
-    stage.chapter("It is recovered", "A log is never rewritten. A clean copy goes into a new file, and proves itself.")
+    stage.chapter("Recover it", "A log is never rewritten. A clean copy is written to a new file, and can be verified.")
     stage.run("doctor", _SESSION, "--salvage", "clean.jsonl", expected=4)
     stage.run("verify", "clean.jsonl")
     stage.run("show", "clean.jsonl")
-    stage.say("The damaged session goes on, too: the next append notes the cut line and stands behind it.")
+    stage.say("The damaged session can be continued too: the next append records the incomplete line and follows it.")
     stage.run("append", _SESSION, "Are you still there?")
 
 
 def _find(stage: DemoShell) -> None:
-    stage.chapter(
-        "It is found again", "Lists and searches answer from an index in the cache that may be deleted at any time."
-    )
+    stage.chapter("Find it", "Lists and searches use an index in the cache folder, which may be deleted at any time.")
     stage.run("search", "slack")
     stage.run("ls")
     stage.run("export", "clean.jsonl", "--format", "md")
 
 
 def _goodbye(stage: DemoShell) -> None:
-    stage.chapter("Where to go next", "That was all in a temporary folder, which is gone now. To begin for real:")
+    stage.chapter("Where to go next", "All of this was in a temporary folder, which is removed now. To begin:")
     put("")
     put("    wakelog new --title 'My first session'")
     put("    wakelog append @latest 'Hello'")
     put("    wakelog show @latest")
     stage.say(
-        "docs/cli.md describes every command, docs/format.md every byte of a log; `wakelog --help` lists the rest."
+        "docs/cli.md describes every command, docs/format.md the format of a log; `wakelog --help` lists all commands."
     )

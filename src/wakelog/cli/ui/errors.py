@@ -75,9 +75,9 @@ def _error_parts(error: BaseException) -> tuple[str, str, str]:
         kind = "no_access" if isinstance(error, PermissionError) else "store"
         return kind, f"{error.filename}: {what}" if error.filename else what, ""
     if isinstance(error, MemoryError | RecursionError):
-        return "error", f"this is too large for one process ({type(error).__name__})", ""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return "bug", f"wakelog failed in a way it should not: {said}", "set WAKELOG_TRACEBACK=1 to see where"
+        return "error", f"the input is too large for one process ({type(error).__name__})", ""
+    description = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return "bug", f"internal error: {description}", "set WAKELOG_TRACEBACK=1 for a traceback"
 
 
 def note(text: str) -> None:
@@ -100,7 +100,7 @@ def note_damage(
 def note_damage_before_append(session: str, damage: "Sequence[Damage]") -> None:
     """Report on stderr, after an append, the damage that was found before it."""
     if any(hurt.kind == "torn" for hurt in damage):
-        note(f"{session} ended in a cut line that was never acknowledged; that is noted now")
+        note(f"{session} ended in an incomplete line that was never acknowledged; the log records this now")
     note_damage(session, [hurt for hurt in damage if hurt.kind != "torn"], brief=True)
 
 

@@ -23,14 +23,16 @@ def note_unread(catalog: Catalog) -> None:
     if failed:
         name, reason = next(iter(failed.items()))
         rest = f", and {plural(len(failed) - 1, 'more session')}" if len(failed) > 1 else ""
-        note(f"cannot summarise {visible(name)}: {first_line(reason)}{rest}; `wakelog verify {visible(name)}` reads it")
+        note(
+            f"cannot summarise {visible(name)}: {first_line(reason)}{rest}; `wakelog verify {visible(name)}` checks it"
+        )
 
 
 def _note_inaccessible(names: Sequence[str]) -> None:
     if names:
         listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
         sessions = plural(len(names), "session")
-        note(f"no access to {sessions}: {listed}; check who owns the logs and their permissions")
+        note(f"no access to {sessions}: {listed}; check the owner and permissions of the logs")
 
 
 def working_folder() -> str:
@@ -42,19 +44,19 @@ def working_folder() -> str:
 
 def note_clipped(entry: Entry) -> None:
     """Note on stderr that a text was too long for one line, and which blob holds all of it."""
-    said = entry.value.message if isinstance(entry.value, Message | Queued) else None
-    for part in said.parts if said is not None else ():
+    message = entry.value.message if isinstance(entry.value, Message | Queued) else None
+    for part in message.parts if message is not None else ():
         if isinstance(part, Text) and part.blob is not None:
             note(
-                f"{part.blob.bytes:,} bytes are too long for one line of the log: the model sees the beginning and "
-                f"the end of them, and all of them are kept as the blob {part.blob.digest}"
+                f"a text of {part.blob.bytes:,} bytes is too long for one log line: the model sees its beginning and "
+                f"its end; the whole text is stored as blob {part.blob.digest}"
             )
 
 
 def single_text(words: tuple[str, ...]) -> str:
     """Return the one text that was given. Several words are refused: the shell dropped the spaces between them."""
     if len(words) > 1:
-        raise UsageError("the text has several words", hint="put it in quotes")
+        raise UsageError(f"expected one text, got {len(words)} words", hint="put the text in quotes")
     return words[0]
 
 
@@ -65,7 +67,7 @@ def read_stdin() -> str:
     try:
         return sys.stdin.buffer.read().decode().removesuffix("\n")
     except UnicodeDecodeError:
-        raise UsageError("standard input is not UTF-8 text", hint="only text can be said") from None
+        raise UsageError("standard input is not UTF-8 text", hint="a message must be UTF-8 text") from None
 
 
 def put_entry(asked: SharedOptions, entry: Entry) -> None:

@@ -36,10 +36,10 @@ from wakelog.session import Session
 _BRIEF_CHARS = 200
 _STYLES = {"user": "user", "assistant": "model", "toolResult": "tool"}
 _DROP_REASONS = {
-    "fold": "a compaction stands for it",
+    "fold": "a compaction replaces it",
     "window": "the strategy leaves it out",
     "branch": "it is on another branch",
-    "kept": "the summary is not to stand for it",
+    "kept": "a summary must not replace it",
 }
 
 
@@ -53,7 +53,7 @@ def find_model_call(log: Log, typed: str | None) -> ModelCall:
     ]
     if typed is None:
         if not calls:
-            raise NotFound(f"no model was called in {log.name}", hint="`wakelog context` shows what one would see")
+            raise NotFound(f"{log.name} has no model call", hint="`wakelog context` shows what a model would get")
         return max(calls, key=lambda call: call.seq or 0)
     entry_id = find_entry(log, typed)
     entry = log.tree.entry(entry_id)
@@ -67,7 +67,7 @@ def find_model_call(log: Log, typed: str | None) -> ModelCall:
         case _:
             found = None
     if found is None:
-        raise UsageError(f"{typed} is no call of a model", hint="name a `call` entry, or the reply it made")
+        raise UsageError(f"entry {typed} is not a model call", hint="give a `call` entry or its reply")
     return found
 
 
@@ -86,7 +86,7 @@ def show_exact(asked: SharedOptions, address: Address) -> None:
     else:
         put_pages(asked, _exact_lines(style_of(asked.color), log, call, context, request, same=same))
     if same is False:
-        note(f"what can be rebuilt is not what was handed over; `wakelog verify {address.ref}` may say why")
+        note(f"the rebuilt request differs from the digest in the log; `wakelog verify {address.ref}` may show why")
         raise click.exceptions.Exit(DAMAGED)
     exit_if_damaged(address.ref, log.damage)
 
@@ -124,8 +124,8 @@ def _exact_lines(
     if request.tools:
         yield from ("", seen.paint("bold", "tools"))
         for tool in request.tools:
-            told = f"{tool.get('name', '')}  {tool.get('description', '')}"
-            yield f"      {clip(seen, first_line(told), seen.columns - 6) if seen.width else first_line(told)}"
+            line = first_line(f"{tool.get('name', '')}  {tool.get('description', '')}")
+            yield f"      {clip(seen, line, seen.columns - 6) if seen.width else line}"
     names = EntryNames(log.tree)
     if request.params:
         yield from _section(seen, "parameters", canonical_json(request.params).decode())
@@ -208,9 +208,9 @@ def _difference_lines(
     arrow, names = seen.symbol("→", "->"), EntryNames(log.tree)
     yield f"{seen.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
     common = f"{plural(found.common, 'message')}, about {plural(found.common_tokens, 'token')}"
-    yield f"same at the beginning: {common} (of {found.before}, now {found.after})"
-    style, words = _cache_text(found)
-    yield f"cache: {seen.paint(style, words)}"
+    yield f"common prefix: {common} (of {found.before}, now {found.after})"
+    style, text = _cache_text(found)
+    yield f"cache: {seen.paint(style, text)}"
     for change in found.changed:
         yield f"{seen.paint('warn', '~')} {change.what}: {_brief(change.before)} {arrow} {_brief(change.after)}"
     for dropped in found.dropped:
@@ -222,15 +222,15 @@ def _difference_lines(
 
 def _cache_text(found: ContextDifference) -> tuple[str, str]:
     if found.kept:
-        return "good", "kept, the whole of the first call is the beginning of the second"
+        return "good", "kept: the second request begins with the whole first request"
     if found.breaks_at == 0:
         return "bad", f"broke before the first message: the {found.breaks_by} changed"
     why = {
-        "fold": "a compaction stands for what was there",
-        "window": "the window moved on",
-        "branch": "another branch goes on there",
+        "fold": "a compaction replaces older messages",
+        "window": "the window moved",
+        "branch": "another branch continues there",
         "kept": "the summary ends there",
-    }.get(found.breaks_by or "", "what follows is not the same")
+    }.get(found.breaks_by or "", "the messages after it differ")
     return "bad", f"broke at message {found.breaks_at}: {why}"
 
 
@@ -244,14 +244,14 @@ def _brief(value: object) -> str:
 def _message_line(
     seen: TerminalStyle, names: EntryNames, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
 ) -> str:
-    said = [
+    parts = [
         f"{visible(part.name)}({key_argument(part.input)})"
         if isinstance(part, ToolCall)
         else first_line(parts_text((part,)))
         for part in message.content
     ]
     tokens = plural(message_tokens(message), "token")
-    text = f"{visible(names.of(entry_id)):>4} {message.role:<10} {' '.join(filter(None, said))}"
+    text = f"{visible(names.of(entry_id)):>4} {message.role:<10} {' '.join(filter(None, parts))}"
     room = seen.columns - len(tokens) - len(about) - 6
     shown = clip(seen, text, max(20, room)) if seen.width else text
     return f"{seen.paint(style, sign)} {shown}  {seen.paint('dim', ' '.join(filter(None, (tokens, about))))}"
@@ -264,10 +264,10 @@ def compact_with_model(session: Session, keep: str | None, instructions: str) ->
     """
     done = asyncio.run(compact_now(runtime_for(session.store), session.name, keep=keep, instructions=instructions))
     if done.entry is None:
-        raise WakelogError(f"{session.name} was not folded: {done.reason}")
+        raise WakelogError(f"{session.name} was not compacted: {done.reason}")
     value = done.entry.value
     if not isinstance(value, Compaction):
-        note(f"{session.name} is being run: it is folded when its work allows")
+        note(f"another process runs {session.name}: the compaction waits in its queue")
     elif value.tokens_before is not None and value.tokens_after is not None:
-        note(f"folded from about {value.tokens_before:,} to {value.tokens_after:,} tokens")
+        note(f"compacted from about {value.tokens_before:,} to {value.tokens_after:,} tokens")
     return done.entry

@@ -41,13 +41,13 @@ STORE = _shared_option(
     "--store",
     "store_url",
     metavar="URL",
-    help="Where sessions are: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else as configured]",
+    help="Store of the sessions: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else as configured]",
 )
 COLOR = _shared_option(
-    "--color", type=click.Choice(["auto", "always", "never"]), help="Whether to colour. [default: auto]"
+    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colour. [default: auto]"
 )
-PAGER = _shared_option("--pager/--no-pager", is_flag=True, help="Whether to use $PAGER on a terminal.")
-JSON = _shared_option("--json", is_flag=True, flag_value=True, help="Answer in JSON.")
+PAGER = _shared_option("--pager/--no-pager", is_flag=True, help="Whether to page long output on a terminal.")
+JSON = _shared_option("--json", is_flag=True, flag_value=True, help="Print JSON.")
 
 
 def _show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001
@@ -130,13 +130,13 @@ def sessions_argument(function: _Function) -> _Function:
 
 
 def session_option(function: _Function) -> _Function:
-    """Add the option `--session`, for a command that begins a session without it."""
+    """Add the option `--session`, for a command that creates a session without it."""
     return click.option(
         "-s",
         "--session",
         metavar="SESSION",
         shell_complete=_complete_session,
-        help="Go on with this session. [default: begin one]",
+        help="Continue this session. [default: create one]",
     )(function)
 
 

@@ -52,7 +52,7 @@ def parse_span(text: str) -> float:
     """Return the seconds of `30m`, `12h`, `1d` or `2w`. `UsageError` for other text."""
     found = _SPAN.fullmatch(text)
     if found is None:
-        raise UsageError(f"not a length of time: {text[:60]!r}", hint="write a number and one of s, m, h, d, w: 12h")
+        raise UsageError(f"not a duration: {text[:60]!r}", hint="use a number and one of s, m, h, d, w: 12h")
     return float(int(found[1]) * _SECONDS[found[2]])
 
 

@@ -66,8 +66,8 @@ class JsonRenderer:
 
     def _on_reply(self, event: ReplyEvent) -> None:
         if isinstance(event, DeltaText):
-            told = {"reply": event.reply_id, "offset": event.offset, "text": event.text}
-            put_json({"event": "delta", "session": self._id, **told})
+            values = {"reply": event.reply_id, "offset": event.offset, "text": event.text}
+            put_json({"event": "delta", "session": self._id, **values})
         elif isinstance(event, Reset):
             put_json({"event": "reset", "session": self._id, "reply": event.reply_id})
 
@@ -103,7 +103,7 @@ class TextRenderer:
 
 
 class PrefixedRenderer:
-    """Like `Plain`, for one of many sessions: whole lines only, each prefixed with the session's name.
+    """Like `TextRenderer`, for one of many sessions: whole lines only, each prefixed with the session's name.
 
     A reply is printed when it is complete. An interrupted reply is in the log; the process that continues it prints it.
     """
@@ -127,7 +127,7 @@ class PrefixedRenderer:
                 self._replies.pop(event.reply_id, None)
 
     def on_entry(self, session: str, entry: Entry) -> None:
-        """See `Plain`; a tool gets its line when it has its result."""
+        """See `TextRenderer`; a tool gets its line when it has its result."""
         if not self._quiet:
             self._lines.on_entry(session, entry)
 
@@ -171,7 +171,7 @@ class _ToolLines:
             case Message(message=ToolResult() as result):
                 self._end(session, result, indent)
             case Compaction(tokens_before=before, tokens_after=after) if before is not None and after is not None:
-                self._write_line(f"{indent}folded from about {before:,} to {after:,} tokens")
+                self._write_line(f"{indent}compacted from about {before:,} to {after:,} tokens")
 
     def finish(self) -> None:
         """End a line that waits for its result."""
@@ -234,10 +234,10 @@ class RetryNotices:
             case Message() | Cancelled() | Compaction() | Head() | Failed():
                 self._failed.pop(session, None)
             case ModelCall(purpose="reply") if session in self._failed:
-                return f"trying again (try {self._failed[session] + 1})"
+                return f"retrying (attempt {self._failed[session] + 1})"
         return ""
 
 
 def _failure_notice(error: FaultReport) -> str:
-    wait = f"; it may be asked again in {duration_text(error.delay_ms)}" if error.delay_ms else ""
-    return f"the model failed: {error.message or error.kind}{wait}"
+    wait = f"; next attempt in {duration_text(error.delay_ms)} at the earliest" if error.delay_ms else ""
+    return f"the model call failed: {error.message or error.kind}{wait}"

@@ -14,34 +14,41 @@ from wakelog.projections.context import parse_strategy
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _OPTIONS = (
-    click.option("--model", metavar="PROVIDER:NAME", help="Which model answers. [default: what is configured]"),
-    click.option("--agent", metavar="NAME", help="Who answers, in a new session. [default: agent]"),
-    click.option("--sender", metavar="NAME", help="Who asks, in a new session. [default: user]"),
-    click.option("--system", metavar="TEXT|@FILE", help="The instructions."),
+    click.option("--model", metavar="PROVIDER:NAME", help="Model to call. [default: the configured one]"),
+    click.option("--agent", metavar="NAME", help="Agent of a new session. [default: agent]"),
+    click.option("--sender", metavar="NAME", help="Sender of a new session. [default: user]"),
+    click.option("--system", metavar="TEXT|@FILE", help="Instructions for the agent."),
     click.option(
-        "--tools", metavar="NAMES", help=f"Which tools: names with commas, or `none`. [default: {','.join(TOOL_NAMES)}]"
+        "--tools",
+        metavar="NAMES",
+        help=f"Tools: names separated by commas, or `none`. [default: {','.join(TOOL_NAMES)}]",
     ),
-    click.option("--yes", is_flag=True, help="Let every tool run without asking. [default: only read, list and grep]"),
-    click.option("--cwd", metavar="DIR", help="Where a new session works. [default: here]"),
-    click.option("--compact-at", type=click.IntRange(min=0), metavar="TOKENS", help="Fold a longer context. 0: never."),
+    click.option("--yes", is_flag=True, help="Run every tool without approval. [default: only read, list and grep]"),
+    click.option("--cwd", metavar="DIR", help="Working folder of a new session. [default: the current one]"),
+    click.option(
+        "--compact-at",
+        type=click.IntRange(min=0),
+        metavar="TOKENS",
+        help="Compact when the context exceeds TOKENS (0 = never).",
+    ),
     click.option("--strategy", metavar="HOW", help="What the model sees: full, window:N or budget:TOKENS."),
     click.option(
         "--unknown",
         type=click.Choice(["tell", "ask"]),
-        help="A tool that may or may not have run: tell the model, or ask you.",
+        help="If it is unknown whether a tool ran: tell the model, or ask you.",
     ),
     click.option(
         "--reasoning",
         type=click.Choice(["keep", "summary", "drop"]),
-        help="What of the model's thinking is kept: all, the provider's summaries, or nothing. [default: keep]",
+        help="How much of the model's reasoning is stored: all, the provider's summaries, or nothing. [default: keep]",
     ),
     click.option(
         "--redact",
         type=click.Choice(["keys", "assignments", "off"]),
-        help="Which secrets are taken out: keys, these and values of assignments, or none. [default: assignments]",
+        help="Which secrets are redacted: keys, these and values of assignments, or none. [default: assignments]",
     ),
     click.option(
-        "--resume", is_flag=True, help="Go on with a reply that was cut, where the model can. [default: begin it again]"
+        "--resume", is_flag=True, help="Continue an interrupted reply, where the model can. [default: request it again]"
     ),
 )
 
@@ -82,8 +89,8 @@ class RunSettings:
         """Return the working folder of a new session. `UsageError` if it does not exist."""
         cwd = os.path.abspath(self.cwd) if self.cwd is not None else working_folder()
         if not os.path.isdir(cwd):
-            what = f"there is no folder {cwd}" if cwd else "the folder that this is started in is gone"
-            raise UsageError(what, hint="--cwd names the folder to work in")
+            what = f"folder {cwd} does not exist" if cwd else "the current folder no longer exists"
+            raise UsageError(what, hint="set the working folder with --cwd")
         return cwd
 
 
@@ -95,7 +102,7 @@ def _instructions_text(text: str | None) -> str | None:
         with open(os.path.expanduser(text[1:]), "rb") as file:
             return file.read().decode()
     except UnicodeDecodeError:
-        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions are text") from None
+        raise UsageError(f"{text[1:]} is not UTF-8 text", hint="instructions must be UTF-8 text") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{text[1:]} cannot be read: {why}", hint="--system takes a text, or @ and a file") from None
+        raise UsageError(f"cannot read {text[1:]}: {why}", hint="--system takes a text, or @FILE") from None

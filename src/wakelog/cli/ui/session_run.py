@@ -118,13 +118,13 @@ def _note_open_question(session: Session) -> None:
 
 
 def _left_note(name: str) -> str:
-    return f"left; `wakelog wake {name}` goes on"
+    return f"left; `wakelog wake {name}` continues the session"
 
 
 def note_cancelling() -> None:
     """Say that the turn is being cancelled, and how to leave at once."""
     write_stderr("\n")
-    note("cancelling; Ctrl-C again leaves at once")
+    note("cancelling the turn; press Ctrl-C again to leave at once")
 
 
 def run_exit_code(ending: RunOutcome) -> int:
@@ -151,9 +151,9 @@ def report_end(asked: SharedOptions, session: Session, ending: RunOutcome) -> No
     """Write the last event (`--json`), and a note on stderr if the user has to know something."""
     if asked.json:
         put_end_event(session.id, session.name, ending.state, ending.rows)
-    words = _end_note(session, ending)
-    if words:
-        note(words)
+    text = _end_note(session, ending)
+    if text:
+        note(text)
 
 
 def put_end_event(session: str, name: str, state: str, rows: tuple[str, ...] = ()) -> None:
@@ -175,21 +175,21 @@ def _end_note(session: Session, ending: RunOutcome) -> str:
         case "cancelled" if not ending.had_nothing_to_do:
             return f"{session.name}: the turn was cancelled"
         case "terminated":
-            return f"{session.name} is over for good"
+            return f"{session.name} has ended and cannot be run"
         case "running":
-            return f"{session.name} waits for a sub-agent that is being run elsewhere"
+            return f"{session.name} waits for a sub-agent that another process runs"
     return ""
 
 
 def _how_to_decide(session: Session, left: tuple[OpenQuestion, ...]) -> str:
     first = left[0]
-    what = f"{visible(first.tool)}({key_argument(first.input)[:_INPUT_CHARS]})" if first.tool else "something"
+    call = f"{visible(first.tool)}({key_argument(first.input)[:_INPUT_CHARS]}) " if first.tool else ""
     name, several = first.session.name, len(left) > 1
     place = f"{name}:{first.question.attention.seq}" if several else name
     options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.question.choices[:2])
     more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
-    how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` goes on"
-    return f"{name} waits for you: {what} {first.reason_text}{more}; {how}"
+    how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` continues the session"
+    return f"{name} waits for a decision: {call}{first.reason_text}{more}; {how}"
 
 
 def _send_failure_reason(session: Session) -> str:
@@ -228,14 +228,14 @@ def draw_question(look: TerminalStyle, asked: OpenQuestion, now: int) -> Iterato
     entry = asked.question.attention
     since = age_text(entry.timestamp, now)
     place = f"{asked.session.name}:{entry.seq}"
-    tool = f"{look.paint('tool', visible(asked.tool) or 'something')} " if entry.reason != DAMAGE_REASON else ""
+    tool = f"{look.paint('tool', visible(asked.tool) or 'a tool')} " if entry.reason != DAMAGE_REASON else ""
     yield f"{look.paint('name', place)}  {tool}{asked.reason_text}  {look.paint('dim', since)}".rstrip()
     for line in (*_input_lines(asked.input), *_damage_lines(asked)):
         for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
             yield f"    {piece}"
     call = asked.question.open_call
     if call is not None and call.output:
-        yield look.paint("dim", "    it had put out:")
+        yield look.paint("dim", "    output so far:")
         for line in visible_lines(call.output.rstrip("\n")):
             yield f"    {look.symbol('│', '|')} {line}"
 

@@ -42,11 +42,11 @@ def transcript_lines(
     now = now_ms()
     names = EntryNames(log.tree)
     addresses = {node.id: names.short(node) for node in branch.nodes}
-    dress = layout_for(seen, now, addresses, full=full, ref=address.ref)
+    layout = layout_for(seen, now, addresses, full=full, ref=address.ref)
     waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
     rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
     yield from _session_heading(seen, address, log, branch, now)
-    yield from draw_rows(dress, (row for row in rows if row.kind != "session"))
+    yield from draw_rows(layout, (row for row in rows if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
@@ -57,18 +57,18 @@ def transcript_lines(
 def _session_heading(seen: TerminalStyle, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
     """Yield the heading: the session, its state, and its number of messages, inherited ones included."""
     held = address.store.held(address.name) is not None
-    card = overview(log.tree, held=held, damaged=bool(log.damage))
-    title = first_line(card.title or "")
+    summary = overview(log.tree, held=held, damaged=bool(log.damage))
+    title = first_line(summary.title or "")
     yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
     updated = log.entries[-1].value.timestamp if log.entries else ""
     annotations = (
-        visible(card.cwd),
-        visible(card.model or ""),
+        visible(summary.cwd),
+        visible(summary.model or ""),
         plural(count_messages(branch), "message"),
-        card.state,
-        f"uptime {duration_text(card.uptime_ms)}" if card.uptime_ms else "",
-        f"{card.undelivered} undelivered" if card.undelivered and card.state != "undelivered" else "",
-        "archived" if card.archived else "",
+        summary.state,
+        f"uptime {duration_text(summary.uptime_ms)}" if summary.uptime_ms else "",
+        f"{summary.undelivered} undelivered" if summary.undelivered and summary.state != "undelivered" else "",
+        "archived" if summary.archived else "",
         age_text(updated, now),
     )
     dot = seen.symbol(" · ", " - ")
@@ -92,35 +92,35 @@ EntryLines = Callable[[Entry, bool], Iterable[str]]
 def follow_log(asked: SharedOptions, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
     """Print every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
     seen = style_of(asked.color)
-    _Follower(asked, address, lambda entry, told: entry_lines(seen, entry, told=told)).run(next_seq, damage)
+    _Follower(asked, address, lambda entry, printed: entry_lines(seen, entry, printed=printed)).run(next_seq, damage)
 
 
 def follow_transcript(asked: SharedOptions, address: Address, log: Log, *, full: bool | None) -> None:
     """Print new entries at the head of a session, until the process is interrupted (`show --follow`)."""
     seen, tree = style_of(asked.color), log.tree
 
-    def lines_of(entry: Entry, told: bool) -> Iterable[str]:  # noqa: FBT001 - see `LinesOf`
+    def lines_of(entry: Entry, printed: bool) -> Iterable[str]:  # noqa: FBT001 - see `EntryLines`
         tree.add(entry)
         at_head = entry.is_node and entry.id == tree.head
         shown = at_head or isinstance(entry.value, _SHOWN_ANNOTATIONS)
-        return entry_lines(seen, entry, told=told, full=full) if shown else ()
+        return entry_lines(seen, entry, printed=printed, full=full) if shown else ()
 
     if not asked.json:
         put_text([""])
     _Follower(asked, address, lines_of).run(log.next_seq, log.damage)
 
 
-def entry_lines(seen: TerminalStyle, entry: Entry, *, told: bool = False, full: bool | None = None) -> Iterator[str]:
-    """Yield an entry as a transcript shows it, without a reply's text if it was `told`; an annotation on one line."""
+def entry_lines(seen: TerminalStyle, entry: Entry, *, printed: bool = False, full: bool | None = None) -> Iterator[str]:
+    """Yield an entry as in a transcript, without a reply's text if it was `printed`; an annotation on one line."""
     if entry.is_node:
-        dress = layout_for(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
+        layout = layout_for(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
         # Here a tool call and its result are separate entries, so the call alone is neither open nor completed.
         rows = [
             msgspec.structs.replace(row, status="") if row.kind == "call" else row
             for row in transcript(Branch((entry,)))
-            if not (told and row.kind == "reply")
+            if not (printed and row.kind == "reply")
         ]
-        yield from draw_rows(dress, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
+        yield from draw_rows(layout, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
     else:
         yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {annotation_line(entry.value)}", seen.columns))
     yield ""
@@ -162,22 +162,22 @@ class _Follower:
         warn_once()
         store, name = self._address.store, self._address.name
         note_damage(self._address.ref, damage)
-        told = {hurt.offset for hurt in damage}
-        self._skip_journals_that_are_over()
+        reported = {hurt.offset for hurt in damage}
+        self._skip_logged_journals()
         while True:
             news = store.follow(name, after=next_seq - 1, pieces=self._pieces.positions, timeout_s=_WAIT_S)
             fresh = EntryReader(next_seq=next_seq)
             entries = fresh.feed_all(news.lines)
             self._put_entries(entries)
             self._put_pieces(self._pieces.take(news, entries))
-            note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in told])
-            told |= {hurt.offset for hurt in fresh.damage}
+            note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in reported])
+            reported |= {hurt.offset for hurt in fresh.damage}
             if news.lines and fresh.next_seq == next_seq:
                 # A torn tail is returned by every `follow`; after it was reported, wait before asking again.
                 time.sleep(_WAIT_S)
             next_seq = fresh.next_seq
 
-    def _skip_journals_that_are_over(self) -> None:
+    def _skip_logged_journals(self) -> None:
         """Mark journals that are not yet removed but have their text in the log as read."""
         store, name = self._address.store, self._address.name
         journals = store.journals(name)
@@ -198,11 +198,11 @@ class _Follower:
         self._remember_tools(entries)
         if entries:
             self._close()
-        told = [(entry, self._was_printed(entry)) for entry in entries]
+        pairs = [(entry, self._was_printed(entry)) for entry in entries]
         if self._asked.json:
             put_lines(entry.raw for entry in entries)
         else:
-            put_text(line for entry, was_told in told for line in self._lines_of(entry, was_told))
+            put_text(line for entry, printed in pairs for line in self._lines_of(entry, printed))
 
     def _was_printed(self, entry: Entry) -> bool:
         """Return whether a reply's whole text was printed while it streamed; forget what was printed of it."""

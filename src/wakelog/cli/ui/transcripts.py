@@ -99,7 +99,7 @@ def speaker_of(row: TranscriptRow) -> tuple[str, str]:
         case "reply" | "thinking" | "call":
             return "assistant", "model"
         case "cut":
-            how = {"interrupted": "interrupted", "running": "being written"}.get(row.journal, "cut short")
+            how = "being written" if row.journal == "running" else "interrupted"
             return f"assistant, {how}", "warn"
         case "queued":
             return "user, waiting in the queue", "warn"
@@ -147,7 +147,7 @@ def _body(dress: TranscriptLayout, row: TranscriptRow, indent: int) -> Iterator[
         case "note" if row.input is not None and not row.text:
             yield look.paint("dim", clip(look, _one_line_json(row.input), look.columns - indent))
         case "unknown":
-            yield look.paint("dim", "an entry of a type that this wakelog does not know; `--json` shows its bytes")
+            yield look.paint("dim", "unknown entry type; `--json` shows its bytes")
         case _:
             yield from _wrapped(row.text, width)
 
@@ -169,7 +169,7 @@ def _tool_lines(dress: TranscriptLayout, row: TranscriptRow, width: int) -> Iter
         for line in _shorten(dress, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):
             yield side + line
     if row.truncated:
-        yield side + look.paint("dim", "cut when it was appended")
+        yield side + look.paint("dim", "shortened when it was appended")
 
 
 def _shorten(dress: TranscriptLayout, lines: list[str], most: int) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _text_of(value: Body) -> str:
         case ModelCall(purpose=purpose, model=model):
             return " ".join(filter(None, (purpose, model)))
         case SessionArchived(archived=archived):
-            return "put away" if archived else "brought back"
+            return "archived" if archived else "restored"
         case DamageNote(reason=reason, bytes=size):
             return f"{reason}, {size} bytes"
     return _turn_text(value)
@@ -231,7 +231,7 @@ def _turn_text(value: Body) -> str:
         case Queued(mode="cancel"):
             return "cancel the turn"
         case Queued(message=message, mode=mode):
-            front = {"steer": "steer", "compact": "fold"}.get(mode, "")
+            front = {"steer": "steer", "compact": "compact"}.get(mode, "")
             return ": ".join(filter(None, (front, message.text if message is not None else "")))
         case ToolStarted(name=name, attempt=attempt):
             return f"{name}, attempt {attempt}" if attempt > 1 else name
