@@ -72,7 +72,10 @@ def _ask(rig, environ, endpoint=None):
 
 def test_no_provider_sends_its_key_there(rig):
     """Law 14: refused before anybody is asked, for everything that may be secret."""
-    secrets = (*rig.way.vendor.key_variables, *(name for name in rig.way.vendor.header_variables if name.endswith("_HEADERS")))
+    secrets = (
+        *rig.way.vendor.key_variables,
+        *(name for name in rig.way.vendor.header_variables if name.endswith("_HEADERS")),
+    )
     for variable in secrets:
         with pytest.raises(UsageError, match="only a log says so"):
             HttpProvider(rig.way, environ={variable: "a-key"}).stream(request(params={"endpoint": ELSEWHERE}))

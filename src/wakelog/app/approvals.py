@@ -91,31 +91,31 @@ def root_session(store: Store, name: str) -> str:
     return name
 
 
-def decide_question(root: Session, asked: OpenQuestion, word: str) -> bool:
+def decide_question(root: Session, item: OpenQuestion, word: str) -> bool:
     """Append a decision; `always` also lets the tool run without approval from now on. False if it decides nothing.
 
     For a sub-agent of the same agent as `root`, `always` holds for `root` too, and so for its later sub-agents.
     """
     if word == "always":
-        allow_always(asked.session, asked.tool)
-        if root.tree.header.agent == asked.session.tree.header.agent:
-            allow_always(root, asked.tool)
+        allow_always(item.session, item.tool)
+        if root.tree.header.agent == item.session.tree.header.agent:
+            allow_always(root, item.tool)
         word = "approve"
-    return _append_decision(asked, word)
+    return _append_decision(item, word)
 
 
 def approve_all(left: list[OpenQuestion]) -> bool:
     """Approve every question that only waits for approval; return whether there was any."""
-    decided = [_append_decision(asked, "approve") for asked in left if asked.question.attention.reason == "approve"]
+    decided = [_append_decision(item, "approve") for item in left if item.question.attention.reason == "approve"]
     return any(decided)
 
 
-def _append_decision(asked: OpenQuestion, word: str) -> bool:
-    decision = next((choice for choice in asked.question.choices if choice == word), None)
+def _append_decision(item: OpenQuestion, word: str) -> bool:
+    decision = next((choice for choice in item.question.choices if choice == word), None)
     if decision is None:
         return False
     chosen: PersonDecision = decision
-    resolve_question(asked.session, asked.question.attention.id, chosen)
+    resolve_question(item.session, item.question.attention.id, chosen)
     return True
 
 
@@ -124,7 +124,7 @@ def find_question(address: Address, opened: Session) -> OpenQuestion:
     found = open_questions(opened)
     if address.entry is not None:
         entry_id = find_entry(opened.read(), address.entry)
-        found = [asked for asked in found if entry_id in (asked.attention.id, asked.attention.reply_id)]
+        found = [question for question in found if entry_id in (question.attention.id, question.attention.reply_id)]
         if not found:
             raise NotFound(
                 f"entry {address.entry} of {address.ref} has no open question", hint="see `wakelog attention`"
@@ -132,7 +132,7 @@ def find_question(address: Address, opened: Session) -> OpenQuestion:
     if not found:
         raise NotFound(f"{address.ref} has no open question", hint="see `wakelog attention`")
     if len(found) > 1:
-        places = ", ".join(f"{address.ref}:{asked.attention.seq}" for asked in found)
+        places = ", ".join(f"{address.ref}:{question.attention.seq}" for question in found)
         raise UsageError(f"{address.ref} has {len(found)} open questions", hint=f"name one of {places}")
     return OpenQuestion(opened, found[0])
 
@@ -159,13 +159,13 @@ def tools_without_approval(session: Session) -> list[str]:
 
 
 def _tool_declarations(session: Session) -> Sequence[Mapping[str, Any]]:
-    record = branch_state(session.branch()).context
-    return declared_tools(session.store.blobs, record.tools) if record is not None else ()
+    context = branch_state(session.branch()).context
+    return declared_tools(session.store.blobs, context.tools) if context is not None else ()
 
 
 def _set_approval(session: Session, tool: str, how: Approval) -> None:
-    record = branch_state(session.branch()).context or ContextEntry()
-    policy = policy_in_force(record)
+    context = branch_state(session.branch()).context or ContextEntry()
+    policy = policy_in_force(context)
     if policy.approval_of(tool) != how:
         approvals = {**policy.approvals, tool: how}
-        session.append(with_policy(record.without_envelope, msgspec.structs.replace(policy, approvals=approvals)))
+        session.append(with_policy(context.without_envelope, msgspec.structs.replace(policy, approvals=approvals)))

@@ -199,17 +199,17 @@ _UNSEALED = "Lines at the end have no seal: a program other than wakelog wrote t
 _UNSEALED_ADVICE = "The next append seals them. If you did not add them by hand, find out which program did."
 
 
-def damage_values(hurt: Damage) -> dict[str, object]:
+def damage_values(damage: Damage) -> dict[str, object]:
     """Return position, reason and kind of a damage; `session` is set if it is in the log of a parent of the fork."""
-    inherited = {"session": hurt.session} if hurt.session else {}
-    return {**inherited, "line": hurt.line, "offset": hurt.offset, "reason": hurt.reason, "kind": hurt.kind}
+    inherited = {"session": damage.session} if damage.session else {}
+    return {**inherited, "line": damage.line, "offset": damage.offset, "reason": damage.reason, "kind": damage.kind}
 
 
 def noted_damage(scan: Scan) -> list[dict[str, object]]:
     """Return damage that the log itself records: torn appends, and places where a salvaged copy lacks lines."""
     torn = [
-        {**damage_values(hurt), "reason": "an incomplete line, recorded by the next append", "kind": "torn"}
-        for hurt in scan.noted
+        {**damage_values(item), "reason": "an incomplete line, recorded by the next append", "kind": "torn"}
+        for item in scan.noted
     ]
     lost = [
         {
@@ -242,15 +242,15 @@ def find_problems(
     damage: Sequence[Damage], proof: SealReport, losses: Sequence[BlobLoss]
 ) -> Iterator[dict[str, object]]:
     """Yield each problem of a log once: position, reason, meaning and advice."""
-    for hurt in damage:
-        yield {**damage_values(hurt), "size": hurt.size, **_explanation(_MEANINGS[hurt.kind], _ADVICE[hurt.kind])}
-    hurt_lines = {hurt.line for hurt in damage if not hurt.session}
+    for item in damage:
+        yield {**damage_values(item), "size": item.size, **_explanation(_MEANINGS[item.kind], _ADVICE[item.kind])}
+    damaged_lines = {item.line for item in damage if not item.session}
     for line, offset in proof.broken:
-        if line in hurt_lines:
+        if line in damaged_lines:
             continue
         seal = {"line": line, "offset": offset, "reason": "the seal does not match", "kind": "broken", "size": 0}
         yield {**seal, **_explanation(_BROKEN, _BROKEN_ADVICE)}
-    loose_lines = proof.unsealed - sum(hurt.kind == "torn" for hurt in damage)
+    loose_lines = proof.unsealed - sum(item.kind == "torn" for item in damage)
     if loose_lines > 0:
         reason = f"{loose_lines} line{'' if loose_lines == 1 else 's'} without a seal"
         loose = {"line": 0, "offset": 0, "reason": reason, "kind": "unsealed", "size": 0}
@@ -313,7 +313,7 @@ def verdict_of(scan: Scan, proof: SealReport, blobs: BlobAudit, anchor: DigestMa
     return Verdict(
         ok=not (scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
         entries=scan.entries,
-        damage=[damage_values(hurt) for hurt in scan.damage],
+        damage=[damage_values(item) for item in scan.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
         unsealed=proof.unsealed,
         noted=noted_damage(scan),
@@ -336,5 +336,5 @@ def write_salvaged_copy(address: Address, path: str) -> dict[str, object]:
         "entries": copy.kept,
         "mended": copy.changed,
         "lost": copy.lost,
-        "leftOut": [damage_values(hurt) for hurt in copy.omitted],
+        "leftOut": [damage_values(item) for item in copy.omitted],
     }

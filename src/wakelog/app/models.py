@@ -50,39 +50,39 @@ class ModelChoice(msgspec.Struct, frozen=True):
 def open_configured_provider(provider: str, model: str) -> Provider:
     """Return a provider with its configured key and address."""
     config = load_config("", os.environ).require_valid() if provider in KEY_VARIABLES else Config()
-    said = config.providers.get(provider)
-    if said is None:
+    configured = config.providers.get(provider)
+    if configured is None:
         return open_provider(provider, model)
-    environ = _provider_environment(provider, _provider_key(provider, config), said.base_url)
-    return open_provider(provider, model, environ, key_source=_key_origin(provider, said))
+    environ = _provider_environment(provider, _provider_key(provider, config), configured.base_url)
+    return open_provider(provider, model, environ, key_source=_key_origin(provider, configured))
 
 
 def open_provider_lazily(provider: str, model: str) -> Provider:
     """Like `open_configured_provider`, for use in an event loop: a key command runs later and does not block it."""
     config = load_config("", os.environ).require_valid() if provider in KEY_VARIABLES else Config()
-    words = config.providers.get(provider, ProviderConfig()).key_command
-    if words is None:
+    command = config.providers.get(provider, ProviderConfig()).key_command
+    if command is None:
         return open_configured_provider(provider, model)
     return KeyCommandProvider(
-        open_provider(provider, model), words, functools.partial(open_configured_provider, provider, model)
+        open_provider(provider, model), command, functools.partial(open_configured_provider, provider, model)
     )
 
 
 def _provider_key(provider: str, config: Config) -> str | None:
     """Return the key of a provider, or None. The output of a key command is cached."""
-    words = config.providers.get(provider, ProviderConfig()).key_command
+    command = config.providers.get(provider, ProviderConfig()).key_command
 
     def look_up() -> str | None:
         return key_for(provider, config, os.environ, run_key_command)
 
-    return look_up() if words is None else KEY_CACHE.get(words, look_up)
+    return look_up() if command is None else KEY_CACHE.get(command, look_up)
 
 
-def _key_origin(provider: str, said: ProviderConfig) -> str:
+def _key_origin(provider: str, configured: ProviderConfig) -> str:
     """Return a description of the key's origin; empty if it is the provider's usual variable."""
-    if said.key_command is not None:
+    if configured.key_command is not None:
         return f"the key that the key_command of {provider} printed"
-    return f"the key in {said.key_env}" if said.key_env is not None else ""
+    return f"the key in {configured.key_env}" if configured.key_env is not None else ""
 
 
 def _provider_environment(provider: str, key: str | None, address: str | None) -> Mapping[str, str]:
@@ -151,22 +151,22 @@ class KeyCache:
         self._keys: dict[tuple[str, ...], str | None] = {}
         self._lock = threading.Lock()
 
-    def has(self, words: Sequence[str]) -> bool:
+    def has(self, command: Sequence[str]) -> bool:
         """Return whether a key is cached."""
-        return tuple(words) in self._keys
+        return tuple(command) in self._keys
 
-    def get(self, words: Sequence[str], look_up: Callable[[], str | None]) -> str | None:
+    def get(self, command: Sequence[str], look_up: Callable[[], str | None]) -> str | None:
         """Return the cached key, or the result of `look_up`. A cached key is returned without waiting for the lock."""
-        if self.has(words):
-            return self._keys[tuple(words)]
+        if self.has(command):
+            return self._keys[tuple(command)]
         with self._lock:
-            if not self.has(words):
-                self._keys[tuple(words)] = look_up()
-            return self._keys[tuple(words)]
+            if not self.has(command):
+                self._keys[tuple(command)] = look_up()
+            return self._keys[tuple(command)]
 
-    def forget(self, words: Sequence[str]) -> None:
+    def forget(self, command: Sequence[str]) -> None:
         """Remove the cached key; the next `get` looks it up again."""
-        self._keys.pop(tuple(words), None)
+        self._keys.pop(tuple(command), None)
 
 
 KEY_CACHE = KeyCache()
@@ -180,34 +180,34 @@ class KeyCommandProvider:
     up in a daemon thread: the command may ask a person, and the event loop is not blocked.
     """
 
-    def __init__(self, keyless: Provider, words: Sequence[str], open_it: Callable[[], Provider]) -> None:
+    def __init__(self, keyless: Provider, command: Sequence[str], open_it: Callable[[], Provider]) -> None:
         self.name = keyless.name
         self.can_resume = keyless.can_resume
         self.needs_reasoning_back = getattr(keyless, "needs_reasoning_back", False)
-        self._words = tuple(words)
+        self._command = tuple(command)
         self._open = open_it
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
         """See `ports.CheckedProvider`. Without a cached key nothing is checked; the key command is not run for it."""
-        if KEY_CACHE.has(self._words):
+        if KEY_CACHE.has(self._command):
             check_provider(lambda _, __: self._open(), self.name, model, params)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """See `ports.Provider`. With a cached key, an impossible request raises at once."""
-        if KEY_CACHE.has(self._words):
+        if KEY_CACHE.has(self._command):
             return self._forget_refused_keys(self._open().stream(request), was_kept=True)
         return self._stream_with_new_key(request)
 
     async def _stream_with_new_key(self, request: ModelRequest) -> AsyncIterator[Delta]:
         try:
             opened = await run_in_daemon_thread(self._open)
-            asked = opened.stream(request)
+            deltas = opened.stream(request)
         except UsageError as error:
             # If a key is cached, the request is at fault, not the key.
-            kind = "bad_request" if KEY_CACHE.has(self._words) else "auth"
+            kind = "bad_request" if KEY_CACHE.has(self._command) else "auth"
             yield Faulted(kind, "; ".join(filter(None, (error.message, error.hint))), retryable=False)
             return
-        async with contextlib.aclosing(self._forget_refused_keys(asked, was_kept=False)) as reply:
+        async with contextlib.aclosing(self._forget_refused_keys(deltas, was_kept=False)) as reply:
             async for delta in reply:
                 yield delta
 
@@ -215,7 +215,7 @@ class KeyCommandProvider:
         try:
             async for delta in reply:
                 if isinstance(delta, Faulted) and delta.kind == "auth":
-                    KEY_CACHE.forget(self._words)
+                    KEY_CACHE.forget(self._command)
                     yield msgspec.structs.replace(delta, retryable=was_kept)
                 else:
                     yield delta

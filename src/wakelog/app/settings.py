@@ -220,22 +220,22 @@ def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools
     check_files(session)
     state = branch_state(session.branch())
     if state.context is None:
-        begun, plan = _plan_unconfigured_session(session, state, overrides)
-        check_model_choice(begun)
+        model_choice, plan = _plan_unconfigured_session(session, state, overrides)
+        check_model_choice(model_choice)
         _check_not_running(session)
         _build_agent(overrides, plan, session.tree.header.cwd, list_tools).enter(session)
         return
     provider, model = _parse_model(overrides.model or _model_in_force(session, state))
-    record = _adapt_to_model(_apply_overrides(session, state.context, overrides), state, provider, model)
-    check_model_choice(ModelChoice(provider, model, record.params, overrides.resume))
-    check_model_policy(provider, model, policy_in_force(record), record.params)
-    record = _add_reachable_servers(session, record, list_tools)
+    context = _adapt_to_model(_apply_overrides(session, state.context, overrides), state, provider, model)
+    check_model_choice(ModelChoice(provider, model, context.params, overrides.resume))
+    check_model_policy(provider, model, policy_in_force(context), context.params)
+    context = _add_reachable_servers(session, context, list_tools)
     if (provider, model) != (state.provider, state.model):
         _check_not_running(session)
         session.append(ModelChange(model=model, provider=provider))
-    if canonical_json(record) != canonical_json(state.context.without_envelope):
+    if canonical_json(context) != canonical_json(state.context.without_envelope):
         _check_not_running(session)
-        session.append(record)
+        session.append(context)
 
 
 def _model_in_force(session: Session, state: BranchState) -> str:
@@ -254,60 +254,62 @@ def _check_not_running(session: Session) -> None:
         )
 
 
-def _adapt_to_model(record: ContextEntry, state: BranchState, provider: str, model: str) -> ContextEntry:
+def _adapt_to_model(context: ContextEntry, state: BranchState, provider: str, model: str) -> ContextEntry:
     """Return the settings for a model: another model gets its own price, another provider its own endpoint."""
     if (provider, model) == (state.provider, state.model):
-        return record
+        return context
     config = load_config("", os.environ).require_valid()
     price = config.prices.get(f"{provider}:{model}")
     exact = price.exact if price is not None else None
-    record = with_policy(record, msgspec.structs.replace(policy_in_force(record), price=exact))
+    context = with_policy(context, msgspec.structs.replace(policy_in_force(context), price=exact))
     if provider == state.provider:
-        return record
+        return context
     configured = config.providers.get(provider)
-    params = {**record.params, "endpoint": configured.base_url if configured is not None else None}
-    return msgspec.structs.replace(record, params={key: value for key, value in params.items() if value is not None})
+    params = {**context.params, "endpoint": configured.base_url if configured is not None else None}
+    return msgspec.structs.replace(context, params={key: value for key, value in params.items() if value is not None})
 
 
 def _apply_overrides(session: Session, before: ContextEntry, overrides: Overrides) -> ContextEntry:
     """Return the settings in force with the given changes, and with the current instruction files."""
-    record, policy = before.without_envelope, overrides.policy(policy_in_force(before))
+    context, policy = before.without_envelope, overrides.policy(policy_in_force(before))
     blobs = session.store.blobs
     if overrides.tools is not None:
-        declared = declared_tools(blobs, record.tools)
+        declared = declared_tools(blobs, context.tools)
         shipped = _make_tools(_tool_names(overrides), "", declared_profiles(declared))
         tools = (*shipped, *mcp_tools(declared, ServerPool()).values())
-        record = msgspec.structs.replace(record, tools=store_declarations(session.store, tools, redacts=policy.redacts))
+        context = msgspec.structs.replace(
+            context, tools=store_declarations(session.store, tools, redacts=policy.redacts)
+        )
     if overrides.system is not None or policy.instructions:
-        own = Instructions(sources=record.sources).system_part(blob_text(blobs, record.system))
+        own = Instructions(sources=context.sources).system_part(blob_text(blobs, context.system))
         system, sources = store_instructions(
             blobs, session.tree.header.cwd, own if overrides.system is None else overrides.system, policy
         )
-        record = msgspec.structs.replace(record, system=system, sources=sources)
-    return with_policy(record, policy)
+        context = msgspec.structs.replace(context, system=system, sources=sources)
+    return with_policy(context, policy)
 
 
-def _absent_servers(record: ContextEntry) -> list[Mapping[str, Any]]:
+def _absent_servers(context: ContextEntry) -> list[Mapping[str, Any]]:
     """Return the MCP servers that the log records as absent."""
-    values = record.environment.get(ABSENT_SERVERS)
+    values = context.environment.get(ABSENT_SERVERS)
     named = values if isinstance(values, list | tuple) else ()
     return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
 
 
-def _add_reachable_servers(session: Session, record: ContextEntry, list_tools: ListTools) -> ContextEntry:
-    """Return the record with the tools of servers that are reachable now; unchanged if there are none."""
-    absent = _absent_servers(record)
+def _add_reachable_servers(session: Session, context: ContextEntry, list_tools: ListTools) -> ContextEntry:
+    """Return the context entry with the tools of servers that are reachable now; unchanged if there are none."""
+    absent = _absent_servers(context)
     found = list_tools(absent, session.tree.header.cwd) if absent else ListedTools()
     if len(found.absent) == len(absent):
-        return record
-    blobs, redacts = session.store.blobs, policy_in_force(record).redacts
-    before = declared_tools(blobs, record.tools)
+        return context
+    blobs, redacts = session.store.blobs, policy_in_force(context).redacts
+    before = declared_tools(blobs, context.tools)
     names = {tool.get("name") for tool in before}
     new: Any = [dict(tool_declaration(tool)) for tool in found.tools if tool.name not in names]
     declarations = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
-    others = {key: value for key, value in record.environment.items() if key != ABSENT_SERVERS}
+    others = {key: value for key, value in context.environment.items() if key != ABSENT_SERVERS}
     return msgspec.structs.replace(
-        record,
+        context,
         tools=blobs.put(canonical_json(declarations), "application/json") if declarations else None,
         environment={**others, **absent_servers_item(found.absent, redacts=redacts)},
     )

@@ -59,7 +59,7 @@ def test_a_text_too_long_for_a_line(shell, store):
     assert store.blobs.get(BlobRef(digest=part["blob"]["digest"], bytes=len(typed))).decode() == typed
     assert (part["text"][:6], part["text"][-4:]) == ("first\n", "last")
     assert len(part["text"]) <= 256 * 1024
-    assert f"{len(typed):,} bytes are too long for one line" in answer.err
+    assert f"a text of {len(typed):,} bytes is too long for one log line" in answer.err
 
 
 @pytest.mark.meddled

@@ -99,7 +99,7 @@ def test_folded_by_the_model(talked):
     found = talked("context", "agent_user_1", "--diff", calls[2], calls[-1], "--json").json
     assert (found["breaksAt"], found["breaksBy"]) == (1, "fold")
     assert {lost["why"] for lost in found["dropped"]} == {"fold"}
-    assert "a compaction stands for" in talked("context", "agent_user_1", "--diff", calls[2], calls[-1]).out
+    assert "a compaction replaces" in talked("context", "agent_user_1", "--diff", calls[2], calls[-1]).out
 
 
 def test_a_fold_that_comes_to_nothing(shell, script):
@@ -138,7 +138,7 @@ def test_the_tree_of_runs(shell):
     spawned = next(row for row in shell("show", "agent_user_1", "--json").rows if row["type"] == "spawned")
     assert (runs["runs"][0]["session"], runs["runs"][0]["entry"]) == (spawned["childSession"], spawned["replyId"])
     (shell.store / "agent_user_2.jsonl").unlink()
-    assert "not begun yet" in shell.process("tree", "agent_user_1", "--runs").out
+    assert "not created yet" in shell.process("tree", "agent_user_1", "--runs").out
 
 
 def test_a_log_that_says_it_sent_itself(shell):

@@ -182,7 +182,7 @@ def test_ctrl_c_while_a_tool_runs(shell, script):
 def test_ctrl_c_while_it_waits_to_try_again(shell, script):
     fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 3_600_000}
     talk = shell.talk("run", "--model", script({"error": fault}), "hi")
-    talk.expect("the model failed: later")
+    talk.expect("the model call failed: later")
     talk.type("\x03")
     assert talk.end().code == 130
     assert kinds(shell)[-2:] == ["cancelled", "activity"]
@@ -206,7 +206,7 @@ def test_a_second_ctrl_c_leaves_at_once(shell, script):
     talk = Conversation(words, 80, dict(os.environ))
     talk.expect("word word")
     talk.type("\x03")
-    talk.expect("Ctrl-C again leaves at once")
+    talk.expect("press Ctrl-C again to leave at once")
     talk.type("\x03")
     talk.expect("`wakelog wake agent_user_1` continues the session")
     assert talk.end().code == 130

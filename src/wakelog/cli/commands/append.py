@@ -34,7 +34,7 @@ from wakelog.session import Session
     "--id", "session_id", metavar="ID", help="Id of the session; an existing session with this id is left unchanged."
 )
 def new(
-    asked: SharedOptions,
+    shared: SharedOptions,
     agent: str,
     sender: str,
     title: str | None,
@@ -45,7 +45,7 @@ def new(
 ) -> None:
     """Create a session and print its name."""
     session = Session.create(
-        StoreLocation(asked.store_url).store,
+        StoreLocation(shared.store_url).store,
         agent=agent,
         sender=sender,
         cwd=os.path.abspath(cwd) if cwd is not None else working_folder(),
@@ -54,7 +54,7 @@ def new(
         provider=provider,
         session_id=session_id,
     )
-    put_json({"id": session.id, "name": session.name}) if asked.json else put(session.name)
+    put_json({"id": session.id, "name": session.name}) if shared.json else put(session.name)
 
 
 @command(
@@ -73,9 +73,9 @@ def new(
 @click.option(
     "--steer", is_flag=True, help="If the session is busy: deliver at the agent's next step, not after the turn."
 )
-def append(asked: SharedOptions, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
+def append(shared: SharedOptions, session: str, words: tuple[str, ...], role: str, *, steer: bool) -> None:
     """Append a message at the head of a session and print its id. A TEXT of `-` is read from standard input."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     if address.entry is not None:
         raise UsageError(
             "a message is appended at the head", hint=f"`wakelog fork {session}` moves the head there first"
@@ -86,7 +86,7 @@ def append(asked: SharedOptions, session: str, words: tuple[str, ...], role: str
     entry = opened.say(
         Prompt(content=content) if role == "user" else Reply(content=content), mode="steer" if steer else "followUp"
     )
-    put_entry(asked, entry)
+    put_entry(shared, entry)
     note_clipped(entry)
     if entry.type == "queued":
         note("the session is busy: the message waits in its queue")
@@ -116,17 +116,17 @@ def _message_text(text: str) -> str:
 @click.option("--instructions", metavar="TEXT", help="Instructions for the model that writes the summary.")
 @click.option("--keep", metavar="ENTRY", help="Keep this entry and all that follow it unchanged.")
 def compact(
-    asked: SharedOptions, session: str, summary: str | None, instructions: str | None, keep: str | None
+    shared: SharedOptions, session: str, summary: str | None, instructions: str | None, keep: str | None
 ) -> None:
     """Replace older messages by a summary, in the context only. Nothing is deleted."""
     if summary is not None and instructions is not None:
         raise UsageError("--instructions cannot be combined with --summary", hint="leave one of them out")
-    address = find_session(asked.store_url, session, keep)
+    address = find_session(shared.store_url, session, keep)
     opened = Session(address.store, address.name)
     damage, target = opened.damage, find_target(address, opened)
     if summary is None:
         entry = load("wakelog.cli.ui.model_calls").compact_with_model(opened, target, instructions or "")
     else:
         entry = opened.compact(summary, first_kept=target)
-    put_entry(asked, entry)
+    put_entry(shared, entry)
     note_damage_before_append(address.ref, damage)

@@ -49,16 +49,16 @@ _MAY_WAIT = ("waiting", "damaged", "unknown")
     """,
 )
 @session_argument
-def cancel(asked: SharedOptions, session: str) -> None:
+def cancel(shared: SharedOptions, session: str) -> None:
     """Cancel the current turn of a session. The process that runs it, now or next, ends the turn with an entry."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
     entry = cancel_turn(opened)
     if entry is None:
         note(f"{address.ref} has no turn to cancel")
     else:
-        put_entry(asked, entry)
+        put_entry(shared, entry)
         if opened.store.held(opened.name) is None:
             note(f"no process runs {address.ref}; `wakelog wake {address.ref}` ends the turn")
     note_damage_before_append(address.ref, damage)
@@ -85,8 +85,8 @@ def cancel(asked: SharedOptions, session: str) -> None:
 @click.option("--unknown", is_flag=True, help="It is unknown whether the tool ran; the model is told.")
 @click.option("--run-again", is_flag=True, help="Run the tool, whether or not it ran before.")
 @click.option("--result", metavar="TEXT", help="Give the model this text as the result.")
-@click.option("--wake", "go_on", is_flag=True, help="Then continue the session.")
-def attention(asked: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
+@click.option("--wake", "go_on", is_flag=True, help="Continue the session after the decision.")
+def attention(shared: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
     """List open approvals and questions, or decide one. SESSION:ENTRY selects one where a session has several."""
     words: list[PersonDecision] = [word for flag, word in _DECISIONS.items() if flags[flag]]
     if result is not None:
@@ -94,23 +94,23 @@ def attention(asked: SharedOptions, session: str | None, result: str | None, *, 
     if not words:
         if go_on:
             raise UsageError("--wake requires a decision", hint="add one, or use `wakelog wake SESSION`")
-        _list_questions(asked) if session is None else _list_session_questions(
-            asked, find_session(asked.store_url, session)
+        _list_questions(shared) if session is None else _list_session_questions(
+            shared, find_session(shared.store_url, session)
         )
         return
     if session is None:
         raise UsageError("a decision requires a session", hint="`wakelog attention` lists the open questions")
     if len(words) > 1:
         raise UsageError(f"{len(words)} decisions given: {', '.join(words)}", hint="give one")
-    _decide(asked, find_session(asked.store_url, session), words[0], result, go_on=go_on)
+    _decide(shared, find_session(shared.store_url, session), words[0], result, go_on=go_on)
 
 
-def _list_questions(asked: SharedOptions) -> None:
+def _list_questions(shared: SharedOptions) -> None:
     """Print the open questions of all sessions. As in other lists, damage is reported and keeps the exit code."""
-    place = StoreLocation(asked.store_url)
-    opened = list(_sessions_with_questions(asked, place))
+    place = StoreLocation(shared.store_url)
+    opened = list(_sessions_with_questions(shared, place))
     found = [OpenQuestion(session, question) for session in opened for question in open_questions(session)]
-    _put_questions(asked, found, lambda: _table(style_of(asked.color), found))
+    _put_questions(shared, found, lambda: _table(style_of(shared.color), found))
     for session in opened:
         note_damage(session.name, session.damage, brief=True)
     note_unread(place.catalog)
@@ -118,7 +118,7 @@ def _list_questions(asked: SharedOptions) -> None:
         raise click.exceptions.Exit(NEEDS_ATTENTION)
 
 
-def _sessions_with_questions(asked: SharedOptions, place: StoreLocation) -> Iterator[Session]:
+def _sessions_with_questions(shared: SharedOptions, place: StoreLocation) -> Iterator[Session]:
     """Yield the sessions that may have open questions. One that cannot be read is reported and skipped."""
     rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
     with progress_bar("Reading sessions") as progress:
@@ -128,25 +128,25 @@ def _sessions_with_questions(asked: SharedOptions, place: StoreLocation) -> Iter
                 open_questions(opened)
                 yield opened
             except WakelogError as error:
-                report_error(error, as_json=asked.json)
+                report_error(error, as_json=shared.json)
             if progress is not None:
                 progress(at + 1, len(rows))
 
 
-def _list_session_questions(asked: SharedOptions, address: Address) -> None:
+def _list_session_questions(shared: SharedOptions, address: Address) -> None:
     """Print the open questions of one session, in full."""
     opened = Session(address.store, address.name)
     damage = opened.damage
     found = [OpenQuestion(opened, question) for question in open_questions(opened)]
     found = [find_question(address, opened)] if address.entry is not None else found
-    _put_questions(asked, found, lambda: _question_lines(style_of(asked.color), found))
+    _put_questions(shared, found, lambda: _question_lines(style_of(shared.color), found))
     note_damage(address.ref, damage)
     if found or damage:
         raise click.exceptions.Exit(NEEDS_ATTENTION if found else DAMAGED)
 
 
-def _put_questions(asked: SharedOptions, found: Sequence[OpenQuestion], drawn: Callable[[], Iterable[str]]) -> None:
-    if asked.json:
+def _put_questions(shared: SharedOptions, found: Sequence[OpenQuestion], drawn: Callable[[], Iterable[str]]) -> None:
+    if shared.json:
         put_bytes(b"".join(json_line(_question_values(item)) for item in found))
     else:
         put_text(drawn())
@@ -154,14 +154,14 @@ def _put_questions(asked: SharedOptions, found: Sequence[OpenQuestion], drawn: C
         note("no open questions")
 
 
-def _question_lines(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+def _question_lines(look: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
     now = now_ms()
     for item in found:
-        yield from draw_question(seen, item, now)
-        yield seen.paint("dim", f"    decide: {_options(item)}")
+        yield from draw_question(look, item, now)
+        yield look.paint("dim", f"    decide: {_options(item)}")
 
 
-def _decide(asked: SharedOptions, address: Address, word: PersonDecision, result: str | None, *, go_on: bool) -> None:
+def _decide(shared: SharedOptions, address: Address, word: PersonDecision, result: str | None, *, go_on: bool) -> None:
     opened = Session(address.store, address.name)
     damage = opened.damage
     meant = find_question(address, opened)
@@ -174,17 +174,17 @@ def _decide(asked: SharedOptions, address: Address, word: PersonDecision, result
         for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
             check_files(Session(opened.store, name))
     entry = resolve_question(opened, meant.question.attention.id, word, result=result)
-    _finish_decision(asked, address, opened, entry=entry, go_on=go_on)
+    _finish_decision(shared, address, opened, entry=entry, go_on=go_on)
     note_damage_before_append(address.ref, damage)
 
 
-def _finish_decision(asked: SharedOptions, address: Address, opened: Session, *, entry: Entry, go_on: bool) -> None:
+def _finish_decision(shared: SharedOptions, address: Address, opened: Session, *, entry: Entry, go_on: bool) -> None:
     """Print the written entry and how to continue; with `go_on`, wake the session instead."""
     first = root_session(opened.store, opened.name)
     if go_on:
-        wake_and_exit(asked, Session(opened.store, first))
+        wake_and_exit(shared, Session(opened.store, first))
         return
-    put_entry(asked, entry)
+    put_entry(shared, entry)
     left = len(open_questions(opened))
     if left:
         note(f"{plural(left, 'more question')} in {address.ref}; `wakelog attention {address.ref}` lists them")
@@ -193,18 +193,18 @@ def _finish_decision(asked: SharedOptions, address: Address, opened: Session, *,
 
 
 def _question_values(item: OpenQuestion) -> dict[str, object]:
-    asked = item.question
+    question = item.question
     return {
         "session": item.session.id,
         "name": item.session.name,
-        "entry": asked.attention.id,
-        "seq": asked.attention.seq,
-        "reason": asked.attention.reason,
+        "entry": question.attention.id,
+        "seq": question.attention.seq,
+        "reason": question.attention.reason,
         "tool": item.tool,
         "input": item.input,
-        "since": asked.attention.timestamp,
-        "choices": asked.choices,
-        "shown": asked.open_call.output if asked.open_call is not None else "",
+        "since": question.attention.timestamp,
+        "choices": question.choices,
+        "shown": question.open_call.output if question.open_call is not None else "",
     }
 
 
@@ -212,7 +212,7 @@ def _options(item: OpenQuestion) -> str:
     return " ".join("--" + word.replace(" ", "-") for word in item.question.choices)
 
 
-def _table(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+def _table(look: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
     columns = (
         Column("QUESTION", shrinks=True, max_width=40),
         Column("SINCE", right=True),
@@ -221,7 +221,7 @@ def _table(seen: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
         Column("INPUT", shrinks=True),
     )
     now = now_ms()
-    yield from table(seen, columns, [_cells(item, now) for item in found], headed=bool(seen.width and found))
+    yield from table(look, columns, [_cells(item, now) for item in found], headed=bool(look.width and found))
 
 
 def _cells(item: OpenQuestion, now: int) -> list[Cell]:
@@ -247,17 +247,17 @@ def _cells(item: OpenQuestion, now: int) -> list[Cell]:
 )
 @session_argument
 @click.option("--yes", is_flag=True, help="Approve it at once.")
-@click.option("--wake", "go_on", is_flag=True, help="Then continue the session there.")
-def rerun(asked: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None:
+@click.option("--wake", "go_on", is_flag=True, help="Continue the session on the new branch.")
+def rerun(shared: SharedOptions, session: str, *, yes: bool, go_on: bool) -> None:
     """Run a tool again, on a new branch: SESSION:ENTRY is its result. The old result stays."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     if address.entry is None:
         raise UsageError("an entry is required", hint="use wakelog rerun SESSION:ENTRY")
     opened = Session(address.store, address.name)
     damage, before = opened.damage, opened.tree.head
     raised = run_again(opened, find_entry(opened.read(), address.entry))
     entry = resolve_question(opened, raised.id, "approve") if yes else raised
-    _finish_decision(asked, address, opened, entry=entry, go_on=go_on)
+    _finish_decision(shared, address, opened, entry=entry, go_on=go_on)
     if before is not None:
         back = entry_name(opened.tree, opened.tree.nodes[before])
         note(f"`wakelog head {address.ref} {back}` moves the head back to the previous branch")

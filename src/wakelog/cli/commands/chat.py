@@ -54,33 +54,33 @@ _CLEAR_LINE = "\r\x1b[K"
 )
 @run_settings_options
 @click.option("--pick", is_flag=True, help="Choose a session from a list.")
-def chat(shared_options: SharedOptions, session: str | None, *, latest: bool, pick: bool, **values: object) -> None:
+def chat(shared: SharedOptions, session: str | None, *, latest: bool, pick: bool, **values: object) -> None:
     """Chat with an agent in this terminal. Messages are logged at once; leaving loses nothing."""
     _check_terminal()
     if (session is not None) + latest + pick > 1:
         raise UsageError("more than one session is selected", hint="use only one of SESSION, -c and --pick")
     options = RunSettings(values)
-    place = StoreLocation(shared_options.store_url)
+    place = StoreLocation(shared.store_url)
     ahead = ""
     if pick:
-        _print_heading(shared_options, place)
-        session, ahead = load("wakelog.cli.chat.picker").pick(style_of(shared_options.color), place)
+        _print_heading(shared, place)
+        session, ahead = load("wakelog.cli.chat.picker").pick(style_of(shared.color), place)
         if session is None:
             return
-    opened = _session_to_continue(shared_options, place, options, session, latest=latest)
+    opened = _session_to_continue(shared, place, options, session, latest=latest)
     cwd = options.folder if opened is None else working_folder()
     if not pick:
-        _print_heading(shared_options, place)
-    _run_chat(load("wakelog.cli.chat.app").ChatApp(shared_options, place, options, cwd), opened, ahead)
+        _print_heading(shared, place)
+    _run_chat(load("wakelog.cli.chat.app").ChatApp(shared, place, options, cwd), opened, ahead)
 
 
-def _print_heading(shared_options: SharedOptions, place: StoreLocation) -> None:
+def _print_heading(shared: SharedOptions, place: StoreLocation) -> None:
     """Print a heading above the live area: some terminals keep what was drawn in their top row when it is erased.
 
     A partial line that was typed before is erased here; it appears again in the input.
     """
-    seen = style_of(shared_options.color)
-    put(_CLEAR_LINE + seen.paint("dim", clip(seen, visible(f"{APP}, {place.display_url}"), seen.columns)))
+    look = style_of(shared.color)
+    put(_CLEAR_LINE + look.paint("dim", clip(look, visible(f"{APP}, {place.display_url}"), look.columns)))
 
 
 def _check_terminal() -> None:
@@ -94,13 +94,13 @@ def _check_terminal() -> None:
 
 
 def _session_to_continue(
-    shared_options: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
+    shared: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
 ) -> Session | None:
     """Return the session to continue, or None for a new one. Checks that its model can be used; writes nothing."""
     found = _latest_chat(place, options) if latest else None
     if session is not None:
         _reject_new_session_options(options)
-        address = find_session(shared_options.store_url, session)
+        address = find_session(shared.store_url, session)
         if address.entry is not None:
             raise UsageError("a chat continues from the head", hint=f"`wakelog head {session}` moves it there first")
         place.store = address.store

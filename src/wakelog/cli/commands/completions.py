@@ -24,7 +24,7 @@ _VARIABLE = "_WAKELOG_COMPLETE"
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
-def completions(ctx: click.Context, asked: SharedOptions, shell: str) -> None:  # noqa: ARG001
+def completions(ctx: click.Context, shared: SharedOptions, shell: str) -> None:  # noqa: ARG001
     """Print a shell completion script for commands, options and session names."""
     kind = get_completion_class(shell)
     if kind is None:

@@ -34,25 +34,25 @@ from wakelog.config.validation import dotted
     paged=True,
 )
 @click.argument("what", type=click.Choice(["show", "check"]), default="show")
-def config(asked: SharedOptions, what: str) -> None:
+def config(shared: SharedOptions, what: str) -> None:
     """Show the configuration in force in this folder with the source of each value, or check it."""
-    options = {"--store": asked.store_url} if asked.store_url else {}
+    options = {"--store": shared.store_url} if shared.store_url else {}
     loaded = load_config("", os.environ, options)
     if what == "show":
-        _show(asked, loaded)
+        _show(shared, loaded)
     else:
-        _check(asked, loaded)
+        _check(shared, loaded)
 
 
 # ── show ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _show(asked: SharedOptions, loaded: LoadedConfig) -> None:
+def _show(shared: SharedOptions, loaded: LoadedConfig) -> None:
     found = list(_with_store(shown_values(loaded)))
-    if asked.json:
+    if shared.json:
         put_bytes(b"".join(json_line(_row_values(row)) for row in found))
     else:
-        put_pages(asked, _table(asked, found))
+        put_pages(shared, _table(shared, found))
     for notice in loaded.notices:
         note(notice.message)
     if loaded.mistakes:
@@ -89,9 +89,9 @@ def _valid_text(value: Any) -> Any:
     return os.fsencode(value).decode(errors="replace") if isinstance(value, str) else value
 
 
-def _table(asked: SharedOptions, found: list[ShownValue]) -> Iterable[str]:
+def _table(shared: SharedOptions, found: list[ShownValue]) -> Iterable[str]:
     columns = (Column("KEY"), Column("VALUE", shrinks=True), Column("FROM"))
-    return table(style_of(asked.color), columns, [_cells(row) for row in found], headed=True)
+    return table(style_of(shared.color), columns, [_cells(row) for row in found], headed=True)
 
 
 def _cells(row: ShownValue) -> list[Cell]:
@@ -105,8 +105,8 @@ def _cells(row: ShownValue) -> list[Cell]:
 # ── check ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check(asked: SharedOptions, loaded: LoadedConfig) -> None:
-    if asked.json:
+def _check(shared: SharedOptions, loaded: LoadedConfig) -> None:
+    if shared.json:
         put_json(_findings(loaded))
     else:
         for line in _lines(loaded):

@@ -38,24 +38,24 @@ from wakelog.reading import read_log
     "--diff", nargs=2, metavar="CALL CALL", help="Compare the requests of two model calls, or of their replies."
 )
 def context(
-    asked: SharedOptions, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
+    shared: SharedOptions, session: str, at: str | None, strategy: str, *, exact: bool, diff: tuple[str, str] | None
 ) -> None:
     """Show the context that the model would get now, or the request of a past model call."""
-    address = find_session(asked.store_url, session, at)
+    address = find_session(shared.store_url, session, at)
     if exact and diff is not None:
         raise UsageError(
             "--exact cannot be combined with --diff", hint="--exact shows one model call, --diff compares two"
         )
     if exact:
-        load("wakelog.cli.ui.model_calls").show_exact(asked, address)
+        load("wakelog.cli.ui.model_calls").show_exact(shared, address)
         return
     if diff is not None:
-        load("wakelog.cli.ui.model_calls").show_difference(asked, address, *diff)
+        load("wakelog.cli.ui.model_calls").show_difference(shared, address, *diff)
         return
     log = read_log_of(address, tail=True)
     branch = log.tree.branch(find_node(log, address.entry))
     built = build_context(branch, strategy)
-    if asked.json:
+    if shared.json:
         put_json(
             {
                 "model": built.model,
@@ -68,7 +68,7 @@ def context(
             }
         )
     else:
-        put_pages(asked, context_lines(style_of(asked.color), log, built, estimate_other_tokens(built, branch)))
+        put_pages(shared, context_lines(style_of(shared.color), log, built, estimate_other_tokens(built, branch)))
     exit_if_damaged(address.ref, log.damage)
 
 
@@ -83,11 +83,11 @@ def context(
     """,
 )
 @session_argument
-def usage(asked: SharedOptions, session: str) -> None:
+def usage(shared: SharedOptions, session: str) -> None:
     """Add up the usage of a session's model calls. A call counts once, however many branches contain it."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     log = read_log(address.store, address.name)
-    if asked.json:
+    if shared.json:
         parts = [
             {"leaf": branch.leaf, **_usage_values(branch.total), "alone": _usage_values(branch.exclusive)}
             for branch in usage_by_branch(log.tree)

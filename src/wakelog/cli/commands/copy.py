@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from wakelog.app.addresses import find_session
-from wakelog.app.integrity import damage_values as place_of
+from wakelog.app.integrity import damage_values
 from wakelog.app.stores import StoreLocation, open_trusted_store
 from wakelog.cli.ui.errors import CONFLICT, DAMAGED, FAILED, note, note_damage, report_error
 from wakelog.cli.ui.options import SharedOptions, command, sessions_argument
@@ -51,18 +51,18 @@ class _Source(msgspec.Struct):
 @click.option("--to", "target_url", metavar="URL", required=True, help="The store to copy to, named as for --store.")
 @click.option("--all", "everything", is_flag=True, help="Copy every session.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
-def copy(asked: SharedOptions, sessions: tuple[str, ...], target_url: str, *, everything: bool, dry_run: bool) -> None:
+def copy(shared: SharedOptions, sessions: tuple[str, ...], target_url: str, *, everything: bool, dry_run: bool) -> None:
     """Copy sessions to another store, byte for byte, with the blobs and the sessions they need.
 
     Data that the target already has is compared and not copied again, so an interrupted copy continues where it was.
     """
     if everything == bool(sessions):
         raise UsageError("give the sessions to copy, or --all", hint="see `wakelog ls`")
-    sources = [_whole_store(asked)] if everything else _named_sessions(asked, sessions)
+    sources = [_whole_store(shared)] if everything else _named_sessions(shared, sessions)
     target = _target(target_url, sources)
-    printer = _ResultPrinter(asked, dry_run=dry_run)
+    printer = _ResultPrinter(shared, dry_run=dry_run)
     try:
-        with contextlib.nullcontext() if asked.json else progress_bar("Copying sessions") as progress:
+        with contextlib.nullcontext() if shared.json else progress_bar("Copying sessions") as progress:
             printer.holds_back = progress is not None
             for source in sources:
                 for done in copy_sessions(source.store, target, source.names, dry_run=dry_run, progress=progress):
@@ -76,17 +76,17 @@ def copy(asked: SharedOptions, sessions: tuple[str, ...], target_url: str, *, ev
 # ── source and target ────────────────────────────────────────────────────────────────────────────
 
 
-def _whole_store(asked: SharedOptions) -> _Source:
-    place = StoreLocation(asked.store_url)
+def _whole_store(shared: SharedOptions) -> _Source:
+    place = StoreLocation(shared.store_url)
     return _Source(place.url, place.store, None)
 
 
-def _named_sessions(asked: SharedOptions, sessions: tuple[str, ...]) -> list[_Source]:
+def _named_sessions(shared: SharedOptions, sessions: tuple[str, ...]) -> list[_Source]:
     """Group the typed sessions by store. A path names the store of its own folder."""
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     sources: dict[str, _Source] = {}
     for typed in sessions:
-        address = find_session(asked.store_url, typed)
+        address = find_session(shared.store_url, typed)
         if address.entry is not None:
             raise UsageError(f"{typed} names an entry", hint="a session is copied whole: leave the entry out")
         if address.ref == address.name:
@@ -124,10 +124,10 @@ def _normalized_url(url: str) -> str:
 class _ResultPrinter:
     """Print the result of each session: at once, or in `end` if `holds_back` is set."""
 
-    def __init__(self, asked: SharedOptions, *, dry_run: bool) -> None:
+    def __init__(self, shared: SharedOptions, *, dry_run: bool) -> None:
         self.holds_back = False
-        self._json = asked.json
-        self._look = style_of(asked.color)
+        self._json = shared.json
+        self._look = style_of(shared.color)
         self._verb = "would be copied" if dry_run else "copied"
         self._done: list[Copied] = []
         self._held_back: list[Copied] = []
@@ -200,7 +200,7 @@ def _copy_values(done: Copied) -> dict[str, object]:
         "copied": done.copied,
         "blobs": done.blobs,
         "blobBytes": done.blob_bytes,
-        "damage": [place_of(hurt) for hurt in done.damage],
+        "damage": [damage_values(item) for item in done.damage],
         "lost": [{"what": lost.what, "reason": lost.reason} for lost in done.lost],
         "journals": done.journals,
         "neededBy": done.needed_by,

@@ -27,20 +27,20 @@ _SESSIONS_SHOWN = 20
     """,
 )
 @click.argument("session", required=False, metavar="[SESSION]")
-def du(asked: SharedOptions, session: str | None) -> None:
+def du(shared: SharedOptions, session: str | None) -> None:
     """Show the disk usage of each log, the largest first, and the totals of journals, locks, blobs and the index."""
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     stats = sorted(place.store.sessions(), key=lambda found: (-found.size, found.name))
     if session is not None:
-        name = find_session(asked.store_url, session).name
+        name = find_session(shared.store_url, session).name
         stats = [found for found in stats if found.name == name]
     folder = store_folder(place)
     rows = [_session_values(folder, found) for found in stats]
     totals = _totals(place, folder, stats) if session is None else None
-    if asked.json:
+    if shared.json:
         put_bytes(b"".join(json_line(row) for row in (*rows, *([totals] if totals is not None else []))))
     else:
-        _draw_usage(asked, rows, totals)
+        _draw_usage(shared, rows, totals)
 
 
 def _session_values(folder: str | None, found: SessionStat) -> dict[str, object]:
@@ -58,17 +58,17 @@ def _totals(place: StoreLocation, folder: str | None, stats: list[SessionStat]) 
     return {"kind": "total", "sessions": len(stats), "logs": logs, **sizes, "index": index, "bytes": total}
 
 
-def _draw_usage(asked: SharedOptions, rows: list[dict[str, object]], totals: dict[str, object] | None) -> None:
-    seen = style_of(asked.color)
-    shown = rows[:_SESSIONS_SHOWN] if seen.width else rows
+def _draw_usage(shared: SharedOptions, rows: list[dict[str, object]], totals: dict[str, object] | None) -> None:
+    look = style_of(shared.color)
+    shown = rows[:_SESSIONS_SHOWN] if look.width else rows
     columns = (Column("SIZE", right=True), Column("SESSION"))
     cells = [[(_size_cell(row["log"]), ""), (visible(str(row["name"])), "name")] for row in shown]
-    put_text(table(seen, columns, cells, headed=False) if cells else ())
+    put_text(table(look, columns, cells, headed=False) if cells else ())
     if len(rows) > len(shown):
-        put(seen.paint("dim", f"and {plural(len(rows) - len(shown), 'smaller session')}"))
+        put(look.paint("dim", f"and {plural(len(rows) - len(shown), 'smaller session')}"))
     if totals is not None:
         parts = (f"{what} {_size_cell(totals[what])}" for what in ("logs", "journals", "locks", "blobs", "index"))
-        put(seen.paint("bold", f"{_size_cell(totals['bytes'])} in total") + f": {', '.join(parts)}")
+        put(look.paint("bold", f"{_size_cell(totals['bytes'])} in total") + f": {', '.join(parts)}")
 
 
 def _size_cell(count: object) -> str:
@@ -94,21 +94,21 @@ _BLOBS_SHOWN = 20
     default="1d",
     help="Keep blobs that are newer than this: 30m, 12h, 1d, 2w. [default: 1d]",
 )
-def gc(asked: SharedOptions, dry_run: bool, older_than: str) -> None:  # noqa: FBT001 - click's way to hand over a flag
+def gc(shared: SharedOptions, dry_run: bool, older_than: str) -> None:  # noqa: FBT001 - click's way to hand over a flag
     """Remove blobs that no log refers to and that are older than a day. Logs are only read.
 
     A blob is written before the entry that refers to it: while agents are running, a time shorter than that
     takes is not safe.
     """
     older_than_s = parse_span(older_than)
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     with progress_bar("Reading logs") as progress:
         found = collect(place.store, older_than_s=older_than_s, dry_run=dry_run, progress=progress)
-    if asked.json:
+    if shared.json:
         rows = [*map(_blob_values, found.blobs), _garbage_total(found, removed=not dry_run)]
         put_bytes(b"".join(map(json_line, rows)))
     else:
-        _draw_garbage(style_of(asked.color), found, dry_run=dry_run)
+        _draw_garbage(style_of(shared.color), found, dry_run=dry_run)
 
 
 def _blob_values(blob: StoredBlob) -> dict[str, object]:
@@ -124,21 +124,21 @@ def _garbage_bytes(found: Collected) -> int:
     return sum(blob.bytes for blob in found.blobs)
 
 
-def _draw_garbage(seen: TerminalStyle, found: Collected, *, dry_run: bool) -> None:
-    shown = found.blobs[:_BLOBS_SHOWN] if seen.width else found.blobs
+def _draw_garbage(look: TerminalStyle, found: Collected, *, dry_run: bool) -> None:
+    shown = found.blobs[:_BLOBS_SHOWN] if look.width else found.blobs
     columns = (Column("SIZE", right=True), Column("AGE", right=True), Column("BLOB", shrinks=True))
-    put_text(table(seen, columns, [_blob_cells(blob) for blob in shown], headed=False) if shown else ())
+    put_text(table(look, columns, [_blob_cells(blob) for blob in shown], headed=False) if shown else ())
     if len(found.blobs) > len(shown):
-        put(seen.paint("dim", f"and {plural(len(found.blobs) - len(shown), 'more blob')}"))
+        put(look.paint("dim", f"and {plural(len(found.blobs) - len(shown), 'more blob')}"))
     if found.leftovers:
         leftovers = plural(found.leftovers, "partly written blob")
-        put(seen.paint("dim", f"and {leftovers} left by a crash"))
+        put(look.paint("dim", f"and {leftovers} left by a crash"))
     what, verb = plural(len(found.blobs), "blob"), "would be removed" if dry_run else "removed"
     nothing = not found.blobs and not found.leftovers
     put(
         "nothing to remove"
         if nothing
-        else seen.paint("bold", f"{what} {verb}") + f": {size_text(_garbage_bytes(found))}"
+        else look.paint("bold", f"{what} {verb}") + f": {size_text(_garbage_bytes(found))}"
     )
 
 

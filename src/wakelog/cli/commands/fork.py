@@ -26,15 +26,15 @@ from wakelog.session import Session
 )
 @session_argument
 @click.argument("entry", required=False, metavar="[ENTRY]")
-def head(asked: SharedOptions, session: str, entry: str | None) -> None:
+def head(shared: SharedOptions, session: str, entry: str | None) -> None:
     """Show or move the head, where the next entry goes. The previous branch is unchanged."""
-    address = find_session(asked.store_url, session, entry)
+    address = find_session(shared.store_url, session, entry)
     if address.entry is not None:
-        _move_head(asked, address)
+        _move_head(shared, address)
         return
     log = read_active(address.store, address.name)
     head = log.tree.head
-    put_json({"head": head}) if asked.json else put(visible(EntryNames(log.tree).of(head)) if head is not None else "")
+    put_json({"head": head}) if shared.json else put(visible(EntryNames(log.tree).of(head)) if head is not None else "")
     exit_if_damaged(address.ref, log.damage)
 
 
@@ -49,24 +49,24 @@ def head(asked: SharedOptions, session: str, entry: str | None) -> None:
 @session_argument
 @click.option("--at", metavar="ENTRY", help="Entry to branch from. [default with --new-session: the head]")
 @click.option("--new-session", is_flag=True, help="Continue in a new session that refers to this one.")
-def fork(asked: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
+def fork(shared: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
     """Branch from an entry: inside the session, by moving its head there, or into a new session."""
-    address = find_session(asked.store_url, session, at)
+    address = find_session(shared.store_url, session, at)
     if new_session:
-        _fork_session(asked, address)
+        _fork_session(shared, address)
     elif address.entry is not None:
-        _move_head(asked, address)
+        _move_head(shared, address)
     else:
         raise UsageError("a fork requires an entry", hint="give one with --at, or use --new-session")
 
 
-def _fork_session(asked: SharedOptions, address: Address) -> None:
+def _fork_session(shared: SharedOptions, address: Address) -> None:
     """Create a session that continues from an entry of this one."""
     opened = Session(address.store, address.name)
     damage = opened.damage
     child = fork_session(opened, find_target(address, opened))
     first = read_session_header(child.store, child.name)
-    if asked.json:
+    if shared.json:
         origin = first.value.parent if first is not None and isinstance(first.value, SessionEntry) else None
         put_json({"id": child.id, "name": child.name, "parent": origin})
     else:
@@ -74,12 +74,12 @@ def _fork_session(asked: SharedOptions, address: Address) -> None:
     note_damage_before_append(address.ref, damage)
 
 
-def _move_head(asked: SharedOptions, address: Address) -> None:
+def _move_head(shared: SharedOptions, address: Address) -> None:
     """Move the head, and print the command that moves it back."""
     opened = Session(address.store, address.name)
     damage, before, target = opened.damage, opened.tree.head, find_target(address, opened)
     assert target is not None
-    put_entry(asked, opened.move_head(target))
+    put_entry(shared, opened.move_head(target))
     back = ""
     if before is not None and before != target:
         back = (

@@ -67,7 +67,7 @@ _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 @click.option("--archived", "which", flag_value="archived", help="Only archived sessions.")
 @click.option("--all", "which", flag_value="all", help="Archived sessions too.")
 def ls(
-    asked: SharedOptions,
+    shared: SharedOptions,
     limit: int | None,
     after: str | None,
     agent: str | None,
@@ -76,22 +76,22 @@ def ls(
     which: str | None,
 ) -> None:
     """List sessions, newest first."""
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     filters: dict[str, Any] = {
         "archived": {"archived": True, "all": None}.get(which or "", False),
         "agent": agent,
         "sender": sender,
         "cwd": os.path.abspath(cwd) if cwd is not None else None,
     }
-    if limit is None and sys.stdout.isatty() and not asked.json:
+    if limit is None and sys.stdout.isatty() and not shared.json:
         limit = _SHOWN_ON_TERMINAL
     rows = [_with_state(place.store, row) for row in place.catalog.rows(limit=limit, after=after, **filters)]
-    if asked.json:
+    if shared.json:
         put_bytes(b"".join(map(json_line, rows)))
     else:
-        _draw(style_of(asked.color), rows)
+        _draw(style_of(shared.color), rows)
     more = place.catalog.count(after=rows[-1].cursor, **filters) if rows and len(rows) == limit else 0
-    if more and asked.json:
+    if more and shared.json:
         options = {"limit": limit, "agent": agent, "sender": sender, "cwd": cwd, **({which: True} if which else {})}
         note(f"{plural(more, 'more session')}; `{_next_page('ls', options, rows[-1].cursor)}` shows the next")
     elif more:
@@ -124,7 +124,7 @@ def _with_state(store: Store, row: SessionRow) -> SessionRow:
     return msgspec.structs.replace(row, state="running")
 
 
-def _draw(seen: TerminalStyle, rows: Sequence[SessionRow]) -> None:
+def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     columns = (
         Column("NAME", shrinks=True, max_width=40),
         Column("STATE"),
@@ -134,7 +134,7 @@ def _draw(seen: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     )
     now = now_ms()
     drawn = [_cells(row, now) for row in rows]
-    put_text(table(seen, columns, drawn, headed=bool(seen.width)) if rows else ())
+    put_text(table(look, columns, drawn, headed=bool(look.width)) if rows else ())
 
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
@@ -192,7 +192,7 @@ def _note_damaged(names: Iterable[str]) -> None:
 @click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="Number of hits. [default: 50]")
 @click.option("--after", metavar="CURSOR", help="The page after the hit with this cursor.")
 @click.option("-l", "--names", is_flag=True, help="Print only the names of the sessions.")
-def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str | None, *, names: bool) -> None:
+def search(shared: SharedOptions, query: tuple[str, ...], limit: int, after: str | None, *, names: bool) -> None:
     """Search the text of all sessions: prompts, replies, tool calls and results, summaries.
 
     Words must all match; "a phrase", prefix*, -not; agent: sender: cwd: tool: type: since: narrow it down.
@@ -200,7 +200,7 @@ def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str 
     words = " ".join(query)
     if not words.strip():
         raise UsageError("the query is empty", hint="give a word, or a phrase in quotes")
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     wanted = resolve_folders(words, _absolute_folder)
     found = place.catalog.search(wanted, limit=limit + 1, after=after)
     # Unfinished text in journals is in no index; its matches are on the first page, before the indexed ones.
@@ -208,14 +208,14 @@ def search(asked: SharedOptions, query: tuple[str, ...], limit: int, after: str 
     hits = [*live, *found[:limit]]
     if names:
         put_text(dict.fromkeys(hit.name for hit in hits))
-    elif asked.json:
+    elif shared.json:
         put_bytes(b"".join(json_line(hit) for hit in hits))
     else:
-        put_pages(asked, _hit_lines(style_of(asked.color), hits))
+        put_pages(shared, _hit_lines(style_of(shared.color), hits))
     if not hits:
         note("nothing found" if after is None else "no hits after this cursor")
     if len(found) > limit:
-        note(_more_hits(asked, query, {"limit": limit, "names": names}, hits[-1]))
+        note(_more_hits(shared, query, {"limit": limit, "names": names}, hits[-1]))
     _note_damaged(filter(place.catalog.is_damaged, dict.fromkeys(hit.name for hit in hits)))
     note_unread(place.catalog)
 
@@ -227,9 +227,9 @@ def _in_journals(place: StoreLocation, query: str, limit: int) -> list[SearchHit
     return found
 
 
-def _more_hits(asked: SharedOptions, query: Sequence[str], options: Mapping[str, int], last: SearchHit) -> str:
+def _more_hits(shared: SharedOptions, query: Sequence[str], options: Mapping[str, int], last: SearchHit) -> str:
     """Return the note that more hits exist. Their number is not known: hits that are not shown are not counted."""
-    if asked.json:
+    if shared.json:
         return f"more hits; `{_next_page('search', options, last.cursor, query)}` shows the next"
     return f"more than {plural(options['limit'], 'hit')}; `--limit {options['limit'] * _LIMIT_FACTOR}` shows more"
 
@@ -239,28 +239,28 @@ def _absolute_folder(folder: str) -> str:
     return os.path.abspath(os.path.expanduser(folder))
 
 
-def _hit_lines(seen: TerminalStyle, hits: Sequence[SearchHit]) -> Iterator[str]:
+def _hit_lines(look: TerminalStyle, hits: Sequence[SearchHit]) -> Iterator[str]:
     """Yield hits grouped by session, the groups in the order of their best hit."""
     now = now_ms()
     for name in dict.fromkeys(hit.name for hit in hits):
         for hit in hits:
             if hit.name == name:
-                yield from _hit(seen, hit, now)
+                yield from _hit(look, hit, now)
 
 
-def _hit(seen: TerminalStyle, hit: SearchHit, now: int) -> Iterator[str]:
+def _hit(look: TerminalStyle, hit: SearchHit, now: int) -> Iterator[str]:
     about = "  ".join(filter(None, (visible(hit.type), age_text(hit.timestamp, now))))
-    yield f"{seen.paint('name', visible(hit.name))}:{visible(hit_name(hit))}  {seen.paint('dim', about)}"
+    yield f"{look.paint('name', visible(hit.name))}:{visible(hit_name(hit))}  {look.paint('dim', about)}"
     excerpt = visible(hit.excerpt.replace("\n", " "))
-    for line in wrap(excerpt, max(20, seen.width - 4) if seen.width else 0):
-        yield "    " + _highlight_matches(seen, line)
+    for line in wrap(excerpt, max(20, look.width - 4) if look.width else 0):
+        yield "    " + _highlight_matches(look, line)
     yield ""
 
 
-def _highlight_matches(seen: TerminalStyle, line: str) -> str:
+def _highlight_matches(look: TerminalStyle, line: str) -> str:
     """Return a line with its matches highlighted; without colours the « » marks stay."""
-    if not seen.colour:
+    if not look.colour:
         return line
     head, *rest = line.split("«")
     pieces = [part.partition("»") for part in rest]
-    return head + "".join(seen.paint("mark", found) + after for found, _, after in pieces)
+    return head + "".join(look.paint("mark", found) + after for found, _, after in pieces)

@@ -26,12 +26,12 @@ from wakelog.session import Session
 )
 @session_argument
 @click.argument("title", nargs=-1, required=True, metavar="TITLE")
-def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
+def rename(shared: SharedOptions, session: str, title: tuple[str, ...]) -> None:
     """Set the title of a session. The log keeps its name; `by-title/` in the store links to it."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
-    put_entry(asked, opened.rename(single_text(title)))
+    put_entry(shared, opened.rename(single_text(title)))
     note_damage_before_append(address.ref, damage)
 
 
@@ -45,12 +45,12 @@ def rename(asked: SharedOptions, session: str, title: tuple[str, ...]) -> None:
 )
 @session_argument
 @click.option("--undo", is_flag=True, help="Restore it.")
-def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
+def archive(shared: SharedOptions, session: str, *, undo: bool) -> None:
     """Archive a session: lists leave it out, nothing is deleted."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage
-    put_entry(asked, opened.archive(archived=not undo))
+    put_entry(shared, opened.archive(archived=not undo))
     note_damage_before_append(address.ref, damage)
 
 
@@ -64,17 +64,17 @@ def archive(asked: SharedOptions, session: str, *, undo: bool) -> None:
 )
 @session_argument
 @click.argument("words", nargs=-1, required=True, metavar="[ENTRY] TEXT")
-def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
+def label(shared: SharedOptions, session: str, words: tuple[str, ...]) -> None:
     """Label an entry, so that it can be found and addressed by its label."""
     if len(words) > 2:
         raise UsageError("the label has several words", hint="put it in quotes")
-    address = find_session(asked.store_url, session, words[0] if len(words) == 2 else None)
+    address = find_session(shared.store_url, session, words[0] if len(words) == 2 else None)
     if address.entry is None:
         raise UsageError("an entry is required", hint="use wakelog label SESSION ENTRY TEXT")
     opened = Session(address.store, address.name)
     damage, target = opened.damage, find_target(address, opened)
     assert target is not None
-    put_entry(asked, opened.label(target, words[-1]))
+    put_entry(shared, opened.label(target, words[-1]))
     note_damage_before_append(address.ref, damage)
 
 
@@ -89,15 +89,15 @@ def label(asked: SharedOptions, session: str, words: tuple[str, ...]) -> None:
 @session_argument
 @click.option("--reason", metavar="TEXT", default="", help="Reason, recorded in the log.")
 @click.option("--force", is_flag=True, help="Cancel the turn first, and drop open work.")
-def end(asked: SharedOptions, session: str, *, reason: str, force: bool) -> None:
+def end(shared: SharedOptions, session: str, *, reason: str, force: bool) -> None:
     """End a session permanently: it never runs again. It can still be read, forked, labelled, renamed and archived."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     if address.entry is not None:
         raise UsageError("only a whole session can be ended", hint=f"`wakelog end {address.name}` ends it")
     opened = Session(address.store, address.name)
     damage = opened.damage
     ended = opened.end(reason, force=force)
-    if asked.json:
+    if shared.json:
         put_json(_end_values(ended))
     else:
         put(ended.entry.id)

@@ -28,14 +28,14 @@ _SHOWN_BYTES = 2_000
 )
 @session_argument
 @click.option("--verify", is_flag=True, help="Compare every entry and every reply byte for byte.")
-def replay(asked: SharedOptions, session: str, *, verify: bool) -> int:
+def replay(shared: SharedOptions, session: str, *, verify: bool) -> int:
     """Replay a session from its log. Exit code 4 if the result differs from the log, or if the log is damaged."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     damage = read_log(address.store, address.name).damage
     report = asyncio.run(replay_log(address.store, address.name))
     if verify:
-        _put_verdict(asked, report)
-    elif asked.json:
+        _put_verdict(shared, report)
+    elif shared.json:
         for channel, replies in report.replies.items():
             for reply_id, text in replies.items():
                 put_json({"channel": channel, "reply": reply_id, "text": text})
@@ -56,17 +56,17 @@ def _put_texts(report: ReplayReport) -> None:
         note("no text was sent to a channel")
 
 
-def _put_verdict(asked: SharedOptions, report: ReplayReport) -> None:
-    if asked.json:
+def _put_verdict(shared: SharedOptions, report: ReplayReport) -> None:
+    if shared.json:
         put_json(_verdict(report))
         return
-    seen = style_of(asked.color)
+    look = style_of(shared.color)
     if report.ok:
         written, workers = plural(report.written, "entry", "entries"), plural(report.workers, "worker")
-        put(f"{seen.paint('mark', 'ok')}  {plural(report.lines, 'line')}; {written} reproduced exactly ({workers})")
+        put(f"{look.paint('mark', 'ok')}  {plural(report.lines, 'line')}; {written} reproduced exactly ({workers})")
         put("    no model was called, no tool was run, no configuration was read")
         return
-    put(f"{seen.paint('bad', 'differs')}  {visible(_why(report))}")
+    put(f"{look.paint('bad', 'differs')}  {visible(_why(report))}")
     if report.divergence is not None:
         put(f"    in the log:  {visible(_line_text(report.divergence.recorded))}")
         put(f"    replayed:    {visible(_line_text(report.divergence.written))}")

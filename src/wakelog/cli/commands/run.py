@@ -48,36 +48,36 @@ from wakelog.session import Session
     "--steer", is_flag=True, help="If the session is busy: deliver at the agent's next step, not after the turn."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only the text of replies.")
-def run(asked: SharedOptions, words: tuple[str, ...], session: str | None, **values: object) -> None:
+def run(shared: SharedOptions, words: tuple[str, ...], session: str | None, **values: object) -> None:
     """Send one prompt to an agent and print its reply. Without a prompt: process what is pending in SESSION."""
     options = RunSettings(values)
     prompt = _prompt(words)
     if not prompt:
-        _check_waiting(asked, session, options)
+        _check_waiting(shared, session, options)
     with EventLoopRunner() as one_loop:
-        opened, after, ref = _opened(asked, session, options, one_loop.list_tools)
+        opened, after, ref = _opened(shared, session, options, one_loop.list_tools)
         damage = opened.damage
         entry = _append_prompt(opened, prompt, options) if prompt else None
-        ending = _run_or_queue(asked, opened, options, entry, after, one_loop)
+        ending = _run_or_queue(shared, opened, options, entry, after, one_loop)
     note_damage_before_append(ref, damage)
-    report_and_exit(asked, opened, ending, quiet=options.quiet)
+    report_and_exit(shared, opened, ending, quiet=options.quiet)
 
 
 def _opened(
-    asked: SharedOptions, session: str | None, options: RunSettings, list_tools: ListTools
+    shared: SharedOptions, session: str | None, options: RunSettings, list_tools: ListTools
 ) -> tuple[Session, int, str]:
     """Return the session, the seq after which entries are new, and the reference typed for it."""
     if session is None:
-        store, cwd = StoreLocation(asked.store_url).store, options.folder
+        store, cwd = StoreLocation(shared.store_url).store, options.folder
         sender = options.sender or "user"
-        begun = begin_session(
+        created = begin_session(
             store, options.overrides, agent=options.agent, sender=sender, cwd=cwd, list_tools=list_tools
         )
-        return begun, -1, begun.name
+        return created, -1, created.name
     for name, value in (("--agent", options.agent), ("--sender", options.sender), ("--cwd", options.cwd)):
         if value is not None:
             raise UsageError(f"{name} applies only to a new session", hint=f"leave {name} or -s out")
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     if address.entry is not None:
         raise UsageError("a run continues from the head", hint=f"`wakelog fork {session}` moves it there first")
     opened = Session(address.store, address.name)
@@ -96,7 +96,7 @@ def _append_prompt(session: Session, prompt: str, options: RunSettings) -> Entry
 
 
 def _run_or_queue(
-    asked: SharedOptions,
+    shared: SharedOptions,
     session: Session,
     options: RunSettings,
     entry: Entry | None,
@@ -105,14 +105,14 @@ def _run_or_queue(
 ) -> RunOutcome:
     """Run the session. If another process runs it, the message stays queued; `Conflict` if there is no message."""
     if entry is None or session.store.held(session.name) is None:
-        manner = RunOptions(quiet=options.quiet, in_place=can_ask_user(asked), yes=options.overrides.yes)
+        run_options = RunOptions(quiet=options.quiet, in_place=can_ask_user(shared), yes=options.overrides.yes)
         try:
-            return run_session(asked, session, manner, one_loop, after=after)
+            return run_session(shared, session, run_options, one_loop, after=after)
         except Conflict:
             if entry is None or session.store.held(session.name) is None:
                 raise
-    elif asked.json:
-        on_entry = renderer_for(asked, session, quiet=True).on_entry
+    elif shared.json:
+        on_entry = renderer_for(shared, session, quiet=True).on_entry
         SessionWatcher(session.store, session.name, max(after, entry.seq - 1), on_entry).catch_up()
     note(f"{session.name} is busy: the message waits in its queue; `wakelog tail -f {session.name}` follows it")
     return RunOutcome("queued")
@@ -131,13 +131,13 @@ def _prompt(words: tuple[str, ...]) -> str:
     return prompt
 
 
-def _check_waiting(asked: SharedOptions, session: str | None, options: RunSettings) -> None:
+def _check_waiting(shared: SharedOptions, session: str | None, options: RunSettings) -> None:
     """Raise `UsageError` unless a session with pending work was named. For a run without a prompt."""
     if session is None:
         raise UsageError("the prompt is empty", hint='give a prompt: wakelog run "..."')
     if options.steer:
         raise UsageError("--steer requires a prompt", hint="leave it out, or give a prompt")
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
     if next_decision(runtime_for(address.store), opened) is None:
         hint = f'give a prompt: wakelog run -s {address.ref} "..."'

@@ -56,7 +56,7 @@ _SHORTEST_S = 60
 @click.option("--cron", is_flag=True, help="Print lines for a crontab instead.")
 @click.option("--force", is_flag=True, help="Replace files that wakelog did not write, or that were changed since.")
 def service(
-    asked: SharedOptions, act: str, *, system: bool, user: str | None, every: str, cron: bool, force: bool
+    shared: SharedOptions, act: str, *, system: bool, user: str | None, every: str, cron: bool, force: bool
 ) -> None:
     """Wake sessions at boot and by a timer: show the units for systemd, or install them."""
     if user is not None and not system:
@@ -65,13 +65,13 @@ def service(
         raise UsageError("--force applies only to install", hint="leave it out")
     if cron and act == "install":
         raise UsageError("--cron cannot be installed", hint="`wakelog service show --cron` prints the lines for it")
-    plan = _plan(asked, _service_user(user) if system else "", _interval_s(every))
+    plan = _plan(shared, _service_user(user) if system else "", _interval_s(every))
     if cron:
-        _show_cron(asked, plan)
+        _show_cron(shared, plan)
     elif act == "show":
-        _show(asked, plan)
+        _show(shared, plan)
     else:
-        _install(asked, plan, force=force)
+        _install(shared, plan, force=force)
 
 
 # ── plan ─────────────────────────────────────────────────────────────────────────────────────────
@@ -107,7 +107,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
 
 
-def _plan(asked: SharedOptions, user: str, every_s: int) -> ServicePlan:
+def _plan(shared: SharedOptions, user: str, every_s: int) -> ServicePlan:
     if not sys.executable:
         raise UsageError("the path of the Python interpreter is unknown", hint="run `python -m wakelog service …`")
     # The path of this interpreter without resolving symbolic links, because a virtual environment is found by it.
@@ -115,7 +115,7 @@ def _plan(asked: SharedOptions, user: str, every_s: int) -> ServicePlan:
     words = (os.path.abspath(sys.executable), "-P", "-m", "wakelog", "wake", "--all", "--quiet")
     keys = _SYSTEM_KEYS if user else _user_keys()
     return ServicePlan(
-        words=words, environment=_environment(asked, user, keys), keys_file=keys, every_s=every_s, user=user
+        words=words, environment=_environment(shared, user, keys), keys_file=keys, every_s=every_s, user=user
     )
 
 
@@ -124,24 +124,24 @@ def _user_keys() -> str:
     return os.path.join(os.path.abspath(config), "wakelog", "environment") if config else _USER_KEYS
 
 
-def _environment(asked: SharedOptions, user: str, keys: str) -> dict[str, str]:
+def _environment(shared: SharedOptions, user: str, keys: str) -> dict[str, str]:
     """Return the variables for the service: program path, file locations, and the store unless its URL has a secret."""
     carried = _CARRIED[:1] if user else _CARRIED
     found = {name: os.environ[name] for name in carried if os.environ.get(name)}
     if not user and os.environ.get("WAKELOG_CONFIG"):
         found["WAKELOG_CONFIG"] = user_file(os.environ)
-    if _is_store_unnamed(asked, user):
+    if _is_store_unnamed(shared, user):
         return found
-    url = _absolute_url(store_url(asked.store_url))
+    url = _absolute_url(store_url(shared.store_url))
     if url_for_display(url) == url:
         return found | {"WAKELOG_STORE": url}
     note(f"the store's URL contains a secret and is left out: write WAKELOG_STORE=… into {_keys_path_text(keys)}")
     return found
 
 
-def _is_store_unnamed(asked: SharedOptions, user: str) -> bool:
+def _is_store_unnamed(shared: SharedOptions, user: str) -> bool:
     """Return whether no store was named and the service runs as another user; its default is found when it runs."""
-    named = asked.store_url or os.environ.get("WAKELOG_STORE")
+    named = shared.store_url or os.environ.get("WAKELOG_STORE")
     return not named and bool(user) and pwd.getpwnam(user).pw_uid != os.geteuid()
 
 
@@ -170,9 +170,9 @@ def _folder(plan: ServicePlan) -> str:
     return os.path.join(os.path.abspath(config), "systemd", "user")
 
 
-def _show(asked: SharedOptions, plan: ServicePlan) -> None:
+def _show(shared: SharedOptions, plan: ServicePlan) -> None:
     folder, made = _folder(plan), units(plan)
-    if asked.json:
+    if shared.json:
         states = [_state(os.path.join(folder, unit.name), unit) for unit in made]
         _put_files(plan, folder, made, states)
         return
@@ -180,9 +180,9 @@ def _show(asked: SharedOptions, plan: ServicePlan) -> None:
         put(f"# {visible(os.path.join(folder, unit.name))}\n{unit.text}")
 
 
-def _show_cron(asked: SharedOptions, plan: ServicePlan) -> None:
+def _show_cron(shared: SharedOptions, plan: ServicePlan) -> None:
     lines = cron_lines(plan)
-    if asked.json:
+    if shared.json:
         text = "".join(f"{line}\n" for line in lines)
         path = CRON_FILE if plan.user else None
         put_json(
@@ -217,7 +217,7 @@ def _put_files(plan: ServicePlan, folder: str, made: tuple[Unit, ...], states: l
 # ── install ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _install(asked: SharedOptions, plan: ServicePlan, *, force: bool) -> None:
+def _install(shared: SharedOptions, plan: ServicePlan, *, force: bool) -> None:
     folder, made = _folder(plan), units(plan)
     paths = [os.path.join(folder, unit.name) for unit in made]
     before = [_state(path, unit) for path, unit in zip(paths, made, strict=True)]
@@ -228,7 +228,7 @@ def _install(asked: SharedOptions, plan: ServicePlan, *, force: bool) -> None:
         if state != "current":
             _replace(path, unit.text.encode())
     after = ["unchanged" if state == "current" else "written" for state in before]
-    if asked.json:
+    if shared.json:
         _put_files(plan, folder, made, after)
         return
     for path, state in zip(paths, after, strict=True):

@@ -41,9 +41,9 @@ from wakelog.reading import Log
     "--full/--folded", default=None, help="Show all tool output, or shorten it. [default: shorten on a terminal]"
 )
 @click.option("--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
-def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
+def show(shared: SharedOptions, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
     """Show the transcript of a branch. With --json: the entries as stored, one per line."""
-    address = find_session(asked.store_url, session, at)
+    address = find_session(shared.store_url, session, at)
     if follow and address.entry is not None:
         raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")
     log = read_log_of(address, tail=active)
@@ -52,16 +52,16 @@ def show(asked: SharedOptions, session: str, at: str | None, *, active: bool, fu
         branch = _active(log, branch)
     # With `--follow`, the text in journals is printed by `follow_transcript`.
     journals = NO_JOURNALS if follow else read_journals(address.store, log.name, log.tree)
-    if asked.json:
+    if shared.json:
         whole = not active and address.entry is None
         put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
         put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
     else:
         text = load("wakelog.cli.ui.session_text")
-        lines = text.transcript_lines(asked, address, log, branch, journals, full=full)
-        put_text(lines) if follow else put_pages(asked, lines)
+        lines = text.transcript_lines(shared, address, log, branch, journals, full=full)
+        put_text(lines) if follow else put_pages(shared, lines)
     if follow:
-        load("wakelog.cli.ui.session_text").follow_transcript(asked, address, log, full=full)
+        load("wakelog.cli.ui.session_text").follow_transcript(shared, address, log, full=full)
     exit_if_damaged(address.ref, log.damage)
 
 

@@ -35,15 +35,15 @@ from wakelog.reading import read_log
     "-n", "count", type=click.IntRange(min=0), default=10, metavar="N", help="Number of entries. [default: 10]"
 )
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
-def tail(asked: SharedOptions, session: str, count: int, *, follow: bool) -> None:
+def tail(shared: SharedOptions, session: str, count: int, *, follow: bool) -> None:
     """Show the last entries of a session, whatever their branch. With --json: as stored, one per line."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     reader = EntryReader(next_seq=0)
     entries = _last_entries(address, reader, count)
-    _put(asked, entries)
+    _put(shared, entries)
     if follow:
-        follow_log(asked, address, next_seq=reader.next_seq, damage=reader.damage)
-    _put_journals(asked, address)
+        follow_log(shared, address, next_seq=reader.next_seq, damage=reader.damage)
+    _put_journals(shared, address)
     exit_if_damaged(address.ref, reader.damage)
 
 
@@ -63,18 +63,18 @@ def _is_plain(line: Line) -> bool:
     return line.whole and line.ended and find_seq(line.raw) is not None
 
 
-def _put(asked: SharedOptions, entries: Iterable[Entry]) -> None:
-    if asked.json:
+def _put(shared: SharedOptions, entries: Iterable[Entry]) -> None:
+    if shared.json:
         put_lines(entry.raw for entry in entries)
     else:
-        put_text(line for entry in entries for line in entry_lines(style_of(asked.color), entry))
+        put_text(line for entry in entries for line in entry_lines(style_of(shared.color), entry))
 
 
-def _put_journals(asked: SharedOptions, address: Address) -> None:
+def _put_journals(shared: SharedOptions, address: Address) -> None:
     """Print the text of journals, running or interrupted, after the last entry."""
     journals = read_journals(address.store, address.name)
-    if asked.json:
+    if shared.json:
         put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
     elif journals.partials:
-        layout = layout_for(style_of(asked.color), now_ms(), {}, ref=address.ref)
+        layout = layout_for(style_of(shared.color), now_ms(), {}, ref=address.ref)
         put_text([*draw_rows(layout, journal_rows(journals.partials, running=journals.running)), ""])

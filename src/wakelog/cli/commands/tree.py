@@ -43,24 +43,24 @@ _TEXT_MAX = 80
     "--annotations", "--facts", is_flag=True, help="Also show annotations of entries: labels, tool starts, deliveries."
 )
 @click.option("--runs", is_flag=True, help="Show the sub-agents that it started instead, and their states.")
-def tree(asked: SharedOptions, session: str, *, annotations: bool, runs: bool) -> None:
+def tree(shared: SharedOptions, session: str, *, annotations: bool, runs: bool) -> None:
     """Draw every branch of a session. The active branch is marked, and so is the head."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     if runs:
-        _show_runs(asked, address)
+        _show_runs(shared, address)
         return
     log = read_log(address.store, address.name)
-    if asked.json:
+    if shared.json:
         put_json({"head": log.tree.head, "entries": [_entry_values(log, entry) for entry in _all_entries(log)]})
     else:
-        put_pages(asked, draw_tree(style_of(asked.color), log.tree, annotations=annotations))
+        put_pages(shared, draw_tree(style_of(shared.color), log.tree, annotations=annotations))
     exit_if_damaged(address.ref, log.damage)
 
 
-def _show_runs(asked: SharedOptions, address: Address) -> None:
+def _show_runs(shared: SharedOptions, address: Address) -> None:
     found = runs_of(address)
-    put_json(run_values(found)) if asked.json else put_pages(asked, draw_runs(style_of(asked.color), found))
-    if code := report_run_damage(found, as_json=asked.json):
+    put_json(run_values(found)) if shared.json else put_pages(shared, draw_runs(style_of(shared.color), found))
+    if code := report_run_damage(found, as_json=shared.json):
         raise click.exceptions.Exit(code)
 
 

@@ -44,16 +44,16 @@ _RELINKED_SHOWN = 20
 )
 @session_argument
 @click.option("--head", "kept", metavar="DIGEST", help="A digest kept elsewhere: it must still be in the chain.")
-def verify(asked: SharedOptions, session: str, kept: str | None) -> None:
+def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
     """Check that a log is unchanged: every line readable, every seal and every blob right. Exit code 4 if not."""
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     scan, proof, blobs = check_log(address)
     anchor = find_digest(address, kept, proof.head) if kept is not None else None
     verdict = verdict_of(scan, proof, blobs, anchor)
-    if asked.json:
+    if shared.json:
         put_json(verdict)
     else:
-        put_text(_verdict_lines(style_of(asked.color), address, verdict, anchor))
+        put_text(_verdict_lines(style_of(shared.color), address, verdict, anchor))
     if not verdict.ok:
         raise click.exceptions.Exit(_exit_code(blobs))
 
@@ -64,28 +64,28 @@ def _exit_code(blobs: BlobAudit) -> int:
 
 
 def _verdict_lines(
-    seen: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None
+    look: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None
 ) -> Iterator[str]:
-    word = seen.paint("good", "ok") if verdict.ok else seen.paint("bad", "NOT OK")
+    word = look.paint("good", "ok") if verdict.ok else look.paint("bad", "NOT OK")
     blobs = f", {plural(verdict.blobs, 'blob')}" if verdict.blobs else ""
     yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}{blobs}"
-    for hurt in verdict.damage:
-        of = f"{visible(str(hurt['session']))}, " if "session" in hurt else ""
-        yield f"  damage   {of}line {hurt['line']}, byte {hurt['offset']}: {visible(str(hurt['reason']))}"
+    for item in verdict.damage:
+        of = f"{visible(str(item['session']))}, " if "session" in item else ""
+        yield f"  damage   {of}line {item['line']}, byte {item['offset']}: {visible(str(item['reason']))}"
     for seal in verdict.broken:
         yield f"  broken   line {seal['line']}, byte {seal['offset']}: this line, or one before it, was changed"
     if verdict.unsealed:
         yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
-    for hurt in verdict.noted:
-        yield seen.paint("dim", f"  known    line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
+    for item in verdict.noted:
+        yield look.paint("dim", f"  known    line {item['line']}, byte {item['offset']}: {item['reason']}")
     for loss in verdict.lost:
         yield f"  {str(loss['kind']).removesuffix(' blob'):<8} {visible(str(loss['reason']))}"
     if anchor is not None:
         yield f"  anchor   {visible(_digest_text(anchor))}"
     if verdict.head:
-        yield seen.paint("dim", f"  head     {verdict.head}")
+        yield look.paint("dim", f"  head     {verdict.head}")
     else:
-        yield seen.paint("dim", "  head     no line has a seal, so nothing can be proved yet")
+        yield look.paint("dim", "  head     no line has a seal, so nothing can be proved yet")
     if verdict.is_explained:
         yield f"  `wakelog doctor {visible(address.ref)}` explains"
 
@@ -116,34 +116,34 @@ def _digest_text(anchor: DigestMatch) -> str:
 )
 @click.argument("session", required=False, metavar="[SESSION]")
 @click.option("--salvage", metavar="FILE", help="Write a clean copy into a new file; the log stays as it is.")
-def doctor(asked: SharedOptions, session: str | None, salvage: str | None) -> None:
+def doctor(shared: SharedOptions, session: str | None, salvage: str | None) -> None:
     """Explain what is damaged, what was kept and what to do; without a session, check the store."""
     if session is None:
         if salvage is not None:
             raise UsageError("--salvage requires a session", hint="use wakelog doctor SESSION --salvage FILE")
-        _doctor_store(asked)
+        _doctor_store(shared)
         return
-    address = find_session(asked.store_url, session)
+    address = find_session(shared.store_url, session)
     scan, proof, blobs = check_log(address)
     findings = list(find_problems(scan.damage, proof, blobs.losses))
     saved = write_salvaged_copy(address, salvage) if salvage is not None else None
-    if asked.json:
+    if shared.json:
         put_json({"session": scan.id, "name": scan.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
-        put_text(_doctor_lines(style_of(asked.color), address, scan, findings, saved))
+        put_text(_doctor_lines(style_of(shared.color), address, scan, findings, saved))
     if findings:
         raise click.exceptions.Exit(_exit_code(blobs))
 
 
 def _doctor_lines(
-    seen: TerminalStyle,
+    look: TerminalStyle,
     address: Address,
     scan: Scan,
     findings: list[dict[str, object]],
     saved: dict[str, object] | None,
 ) -> Iterator[str]:
     kept, ref = plural(scan.entries, "entry", "entries"), visible(address.ref)
-    state = seen.paint("bad", plural(len(findings), "finding")) if findings else seen.paint("good", "healthy")
+    state = look.paint("bad", plural(len(findings), "finding")) if findings else look.paint("good", "healthy")
     yield f"{ref}: {state}, {kept} read"
     if saved is not None:
         yield from _saved_lines(saved)
@@ -152,19 +152,19 @@ def _doctor_lines(
         yield ""
         of = f"in {visible(str(finding['session']))}, " if "session" in finding else ""
         where = f"{of}line {finding['line']}, byte {finding['offset']}" if finding["line"] else "at the end"
-        yield f"  {seen.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
+        yield f"  {look.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
-            yield from (f"    {line}" for line in wrap(visible(text), seen.columns - 4))
-    for hurt in noted_damage(scan):
-        yield seen.paint("dim", f"  known: line {hurt['line']}, byte {hurt['offset']}: {hurt['reason']}")
+            yield from (f"    {line}" for line in wrap(visible(text), look.columns - 4))
+    for item in noted_damage(scan):
+        yield look.paint("dim", f"  known: line {item['line']}, byte {item['offset']}: {item['reason']}")
     if findings:
         yield ""
         yield f"  The log itself is never changed. A clean copy: wakelog doctor {ref} --salvage FILE"
     else:
-        yield seen.paint(
+        yield look.paint(
             "dim", "  A log does not show that lines were removed at its end. A digest kept elsewhere does:"
         )
-        yield seen.paint("dim", f"  wakelog verify {ref} --head DIGEST")
+        yield look.paint("dim", f"  wakelog verify {ref} --head DIGEST")
 
 
 def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
@@ -176,18 +176,18 @@ def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
         yield f"    marked in the copy: {plural(lost, 'place')} where data may be lost"
 
 
-def _doctor_store(asked: SharedOptions) -> None:
+def _doctor_store(shared: SharedOptions) -> None:
     """Report location, contents, permissions and damaged sessions of the store; make missing links."""
-    report = check_store(StoreLocation(asked.store_url))
-    if asked.json:
+    report = check_store(StoreLocation(shared.store_url))
+    if shared.json:
         put_json(report)
     else:
-        _put_store_report(style_of(asked.color), report)
+        _put_store_report(style_of(shared.color), report)
     if report.is_bad:
         raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
 
 
-def _put_store_report(seen: TerminalStyle, report: StoreReport) -> None:
+def _put_store_report(look: TerminalStyle, report: StoreReport) -> None:
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size_text(report.bytes)}")
     if report.index:
@@ -197,15 +197,15 @@ def _put_store_report(seen: TerminalStyle, report: StoreReport) -> None:
     if len(report.relinked) > _RELINKED_SHOWN:
         put(f"relinked  {len(report.relinked) - _RELINKED_SHOWN} more; --json lists all")
     for problem in report.problems:
-        put(f"{seen.paint('warn', 'problem')}   {visible(problem)}")
+        put(f"{look.paint('warn', 'problem')}   {visible(problem)}")
     for name in report.damaged:
-        put(f"{seen.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
+        put(f"{look.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
     for found in report.lost:
         name, lost = visible(found.name), f"{plural(found.blobs, 'blob')} missing, or of another size"
-        put(f"{seen.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
+        put(f"{look.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
     for name in report.inaccessible:
-        put(f"{seen.paint('bad', 'no access')} {visible(name)}; check its owner and permissions")
+        put(f"{look.paint('bad', 'no access')} {visible(name)}; check its owner and permissions")
     if not report.problems and not report.is_bad:
-        put(seen.paint("good", "no problems found"))
+        put(look.paint("good", "no problems found"))
     elif report.damaged:
         note(f"{plural(len(report.damaged), 'damaged session')}")

@@ -67,7 +67,7 @@ _JOBS, _JOBS_MAX = 4, 64
 @click.option("--retry", is_flag=True, help="Retry a failed turn.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the text of replies.")
 def wake(
-    asked: SharedOptions, session: str | None, *, everything: bool, jobs: int | None, retry: bool, quiet: bool
+    shared: SharedOptions, session: str | None, *, everything: bool, jobs: int | None, retry: bool, quiet: bool
 ) -> None:
     """Continue a session until it is idle or waits for a person. Everything it needs is in its log."""
     if everything == (session is not None):
@@ -75,13 +75,13 @@ def wake(
     if jobs is not None and not everything:
         raise UsageError("--jobs requires --all", hint="leave it out")
     if session is None:
-        _wake_all(asked, jobs=jobs or _JOBS, retrying=retry, quiet=quiet)
+        _wake_all(shared, jobs=jobs or _JOBS, retrying=retry, quiet=quiet)
     else:
-        _wake_one(asked, session, retrying=retry, quiet=quiet)
+        _wake_one(shared, session, retrying=retry, quiet=quiet)
 
 
-def _wake_one(asked: SharedOptions, session: str, *, retrying: bool, quiet: bool) -> None:
-    address = find_session(asked.store_url, session)
+def _wake_one(shared: SharedOptions, session: str, *, retrying: bool, quiet: bool) -> None:
+    address = find_session(shared.store_url, session)
     if address.entry is not None:
         raise UsageError("a session continues from its head", hint=f"`wakelog head {session}` moves it there first")
     found = Session(address.store, address.name)
@@ -89,15 +89,15 @@ def _wake_one(asked: SharedOptions, session: str, *, retrying: bool, quiet: bool
         check_files(found)
         check_session_model(found)
         retry_turn(found)
-    wake_and_exit(asked, found, quiet=quiet, ref=address.ref)
+    wake_and_exit(shared, found, quiet=quiet, ref=address.ref)
 
 
 # ── --all ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _wake_all(asked: SharedOptions, *, jobs: int, retrying: bool, quiet: bool) -> None:
+def _wake_all(shared: SharedOptions, *, jobs: int, retrying: bool, quiet: bool) -> None:
     """Wake all sessions with pending work, the oldest first: parents before their sub-agents, which they wake."""
-    place = StoreLocation(asked.store_url)
+    place = StoreLocation(shared.store_url)
     states = (*_MAY_HAVE_WORK, "failed") if retrying else _MAY_HAVE_WORK
     rows = sorted((row for row in place.catalog.rows() if row.state in states), key=lambda row: row.created)
     if not rows and not quiet:
@@ -108,11 +108,11 @@ def _wake_all(asked: SharedOptions, *, jobs: int, retrying: bool, quiet: bool) -
     with progress_bar("Waking sessions" if drawn else "") as progress:
 
         def on_result(woken: WakeResult) -> None:
-            codes.append(_report_result(asked, woken))
+            codes.append(_report_result(shared, woken))
             if progress is not None and drawn:
                 progress(len(codes) - 1, len(rows))
 
-        if not _wake_sessions(asked, place, rows, jobs=jobs, quiet=quiet or drawn, on_result=on_result):
+        if not _wake_sessions(shared, place, rows, jobs=jobs, quiet=quiet or drawn, on_result=on_result):
             codes.append(INTERRUPTED)
     worst = next(code for code in _CODES_BY_PRIORITY if code in codes)
     if worst:
@@ -120,7 +120,7 @@ def _wake_all(asked: SharedOptions, *, jobs: int, retrying: bool, quiet: bool) -
 
 
 def _wake_sessions(
-    asked: SharedOptions,
+    shared: SharedOptions,
     place: StoreLocation,
     rows: Sequence[SessionRow],
     *,
@@ -129,7 +129,7 @@ def _wake_sessions(
     on_result: Callable[[WakeResult], None],
 ) -> bool:
     async def wake_all() -> bool:
-        renderer = functools.partial(renderer_for, asked, quiet=quiet, apart=True)
+        renderer = functools.partial(renderer_for, shared, quiet=quiet, apart=True)
         batch = BatchWake(place, jobs=jobs, renderer_for=renderer, on_result=on_result, on_slow=note_cancelling)
         return await batch.wake(rows)
 
@@ -140,19 +140,19 @@ def _wake_sessions(
         raise KeyboardInterrupt from None
 
 
-def _report_result(asked: SharedOptions, woken: WakeResult) -> int:
+def _report_result(shared: SharedOptions, woken: WakeResult) -> int:
     """Print the result of one session and return its exit code."""
     if woken.session is not None and woken.ending is not None:
-        report_end(asked, woken.session, woken.ending)
-        _put_result_line(asked, woken.row, _result_state(woken.ending))
+        report_end(shared, woken.session, woken.ending)
+        _put_result_line(shared, woken.row, _result_state(woken.ending))
         is_ours = woken.ending.interrupted or woken.ending.state != "cancelled"
         return run_exit_code(woken.ending) if is_ours else 0
     state = _why_not_woken(woken)
     if woken.error is not None and state in _CODES:
-        report_error(woken.error, as_json=asked.json)
-    if asked.json:
+        report_error(woken.error, as_json=shared.json)
+    if shared.json:
         put_end_event(woken.row.id, woken.row.name, state)
-    _put_result_line(asked, woken.row, state)
+    _put_result_line(shared, woken.row, state)
     return _CODES.get(state, 0)
 
 
@@ -172,6 +172,6 @@ def _result_state(ending: RunOutcome) -> str:
     return "idle" if ending.state == "rest" and ending.rows == ("rest",) else ending.state
 
 
-def _put_result_line(asked: SharedOptions, row: SessionRow, state: str) -> None:
-    if not asked.json:
+def _put_result_line(shared: SharedOptions, row: SessionRow, state: str) -> None:
+    if not shared.json:
         put(f"{row.name}  {_STATE_TEXTS.get(state, state)}")

@@ -64,10 +64,10 @@ _SCRIPT: tuple[dict[str, object], ...] = (
 @click.option(
     "--tour", "touring", is_flag=True, help="Write, branch, compact, damage, recover and find a session instead."
 )
-def demo(asked: SharedOptions, *, touring: bool) -> None:
+def demo(shared: SharedOptions, *, touring: bool) -> None:
     """Kill an agent during a reply and during a tool run, and watch it recover. Uses only a temporary store."""
     with tempfile.TemporaryDirectory(prefix="wakelog-demo-") as folder:
-        stage = DemoShell(style_of(asked.color), folder)
+        stage = DemoShell(style_of(shared.color), folder)
         if touring:
             tour(stage)
             return
@@ -89,8 +89,8 @@ def _prepare(stage: DemoShell) -> None:
 def _killed_in_a_sentence(stage: DemoShell) -> None:
     stage.chapter("An agent is killed during a reply", "It reads some notes and begins to answer.")
     model = f"scripted:{stage.path('script.jsonl')}"
-    asked = ("run", "Publish the release.", "--agent", "demo", "--sender", "you", "--yes", "--model", model)
-    process = stage.start(*asked, seen=False)
+    command_line = ("run", "Publish the release.", "--agent", "demo", "--sender", "you", "--yes", "--model", model)
+    process = stage.start(*command_line, shown=False)
     output = _read_until(process, "exactly once")
     _kill(process)
     put(output)
@@ -103,7 +103,7 @@ def _killed_in_a_tool(stage: DemoShell) -> None:
         "`wake` needs only the session's name. The interrupted reply is kept as an annotation and requested again; "
         "then the release is published. The ledger has its line and the tool still runs when the process is killed.",
     )
-    process = stage.start("wake", _SESSION, seen=False)
+    process = stage.start("wake", _SESSION, shown=False)
     _wait_for(stage.path(_LEDGER), process)
     _kill(process)
     stage.remark(f"(kill -9, as soon as {_LEDGER} has a line)")

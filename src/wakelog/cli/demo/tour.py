@@ -19,18 +19,18 @@ _MEANINGS = {4: "damaged; the output is still given", 6: "waits for a person"}
 class DemoShell:
     """Prints text, shows commands and runs them in a temporary store."""
 
-    def __init__(self, seen: TerminalStyle, folder: str) -> None:
-        self._look = seen
+    def __init__(self, look: TerminalStyle, folder: str) -> None:
+        self._look = look
         self._folder = folder
         # The user's configuration must not affect the demo.
-        around = {name: value for name, value in os.environ.items() if not name.startswith("WAKELOG_")}
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("WAKELOG_")}
         self._environment = {
-            **around,
+            **environ,
             "XDG_CONFIG_HOME": os.path.join(folder, "config"),
             "WAKELOG_STORE": os.path.join(folder, "sessions"),
             "XDG_CACHE_HOME": os.path.join(folder, "cache"),
             "WAKELOG_PAGER": "cat",
-            ("FORCE_COLOR" if seen.colour else "NO_COLOR"): "1",
+            ("FORCE_COLOR" if look.colour else "NO_COLOR"): "1",
         }
 
     @property
@@ -59,8 +59,8 @@ class DemoShell:
         process = self.start(*arguments)
         self.ended(arguments[0], process.wait(), expected)
 
-    def start(self, *arguments: str, seen: bool = True) -> "subprocess.Popen[bytes]":
-        """Show a command and start it. Its output is shown or, with `seen=False`, left in its pipe."""
+    def start(self, *arguments: str, shown: bool = True) -> "subprocess.Popen[bytes]":
+        """Show a command and start it. Its output is shown or, with `shown=False`, left in its pipe."""
         put(f"\n{self._look.paint('bold', f'$ wakelog {shlex.join(arguments)}')}")
         sys.stdout.flush()
         return subprocess.Popen(  # noqa: S603 - our own command and arguments
@@ -68,7 +68,7 @@ class DemoShell:
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
-            stdout=None if seen else subprocess.PIPE,
+            stdout=None if shown else subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
 

@@ -89,9 +89,9 @@ def note_damage(
     session: str, damage: "Sequence[Damage]", *, brief: bool = False, rest: str = "the rest is served"
 ) -> None:
     """Report damage on stderr, with its places unless `brief`. `rest` says what became of the other entries."""
-    for hurt in () if brief else damage[:_DAMAGE_SHOWN]:
-        where = f"line {hurt.line}, byte {hurt.offset}" if hurt.line else f"byte {hurt.offset}"
-        note(f"{hurt.session or session}: {where}: {hurt.reason}")
+    for item in () if brief else damage[:_DAMAGE_SHOWN]:
+        where = f"line {item.line}, byte {item.offset}" if item.line else f"byte {item.offset}"
+        note(f"{item.session or session}: {where}: {item.reason}")
     if damage:
         places = "a damaged place" if len(damage) == 1 else f"{len(damage)} damaged places"
         note(f"{session} has {places}, {rest}; `wakelog doctor {session}` explains")
@@ -99,9 +99,9 @@ def note_damage(
 
 def note_damage_before_append(session: str, damage: "Sequence[Damage]") -> None:
     """Report on stderr, after an append, the damage that was found before it."""
-    if any(hurt.kind == "torn" for hurt in damage):
+    if any(item.kind == "torn" for item in damage):
         note(f"{session} ended in an incomplete line that was never acknowledged; the log records this now")
-    note_damage(session, [hurt for hurt in damage if hurt.kind != "torn"], brief=True)
+    note_damage(session, [item for item in damage if item.kind != "torn"], brief=True)
 
 
 def exit_if_damaged(session: str, damage: "Sequence[Damage]") -> None:

@@ -70,6 +70,6 @@ def read_stdin() -> str:
         raise UsageError("standard input is not UTF-8 text", hint="a message must be UTF-8 text") from None
 
 
-def put_entry(asked: SharedOptions, entry: Entry) -> None:
+def put_entry(shared: SharedOptions, entry: Entry) -> None:
     """Print the written entry: as stored with `--json`, else its id."""
-    put_lines([entry.raw]) if asked.json else put(entry.id)
+    put_lines([entry.raw]) if shared.json else put(entry.id)

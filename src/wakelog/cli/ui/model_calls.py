@@ -74,17 +74,17 @@ def find_model_call(log: Log, typed: str | None) -> ModelCall:
 # ── context --exact ──────────────────────────────────────────────────────────────────────────────
 
 
-def show_exact(asked: SharedOptions, address: Address) -> None:
+def show_exact(shared: SharedOptions, address: Address) -> None:
     """Print the full request of a model call, and whether its digest matches. Exits with `DAMAGED` if not."""
     log = read_log(address.store, address.name)
     call = find_model_call(log, address.entry)
     context, answers = context_of_call(log.tree, call)
     request = build_request(context, address.store.blobs, answers=answers, purpose=call.purpose)
     same = context.digest == call.context_digest if call.context_digest is not None else None
-    if asked.json:
+    if shared.json:
         put_json(_request_values(call, context, request, same=same))
     else:
-        put_pages(asked, _exact_lines(style_of(asked.color), log, call, context, request, same=same))
+        put_pages(shared, _exact_lines(style_of(shared.color), log, call, context, request, same=same))
     if same is False:
         note(f"the rebuilt request differs from the digest in the log; `wakelog verify {address.ref}` may show why")
         raise click.exceptions.Exit(DAMAGED)
@@ -115,30 +115,30 @@ def _request_values(
 
 
 def _exact_lines(
-    seen: TerminalStyle, log: Log, call: ModelCall, context: Context, request: ModelRequest, *, same: bool | None
+    look: TerminalStyle, log: Log, call: ModelCall, context: Context, request: ModelRequest, *, same: bool | None
 ) -> Iterator[str]:
-    yield _title(seen, log, call, context)
+    yield _title(look, log, call, context)
     word, style = {True: ("digest ok", "good"), False: ("digest differs", "bad"), None: ("no digest", "warn")}[same]
-    yield f"{seen.paint(style, word)}  {seen.paint('dim', context.digest)}"
-    yield from _section(seen, "instructions", request.system)
+    yield f"{look.paint(style, word)}  {look.paint('dim', context.digest)}"
+    yield from _section(look, "instructions", request.system)
     if request.tools:
-        yield from ("", seen.paint("bold", "tools"))
+        yield from ("", look.paint("bold", "tools"))
         for tool in request.tools:
             line = first_line(f"{tool.get('name', '')}  {tool.get('description', '')}")
-            yield f"      {clip(seen, line, seen.columns - 6) if seen.width else line}"
+            yield f"      {clip(look, line, look.columns - 6) if look.width else line}"
     names = EntryNames(log.tree)
     if request.params:
-        yield from _section(seen, "parameters", canonical_json(request.params).decode())
+        yield from _section(look, "parameters", canonical_json(request.params).decode())
     for entry_id, message in zip(context.entry_ids, request.messages, strict=True):
-        yield from ("", _heading(seen, names, entry_id, message))
+        yield from ("", _heading(look, names, entry_id, message))
         yield from (f"      {line}" for line in _message_lines(message))
     for text in request.injected:
-        yield from _section(seen, "injected", text)
+        yield from _section(look, "injected", text)
 
 
-def _section(seen: TerminalStyle, title: str, text: str) -> Iterator[str]:
+def _section(look: TerminalStyle, title: str, text: str) -> Iterator[str]:
     if text:
-        yield from ("", seen.paint("bold", title))
+        yield from ("", look.paint("bold", title))
         yield from (f"      {line}" for line in visible_lines(text.rstrip("\n")))
 
 
@@ -150,36 +150,36 @@ def _message_lines(message: ContextMessage) -> Iterator[str]:
             yield from visible_lines(parts_text((part,)))
 
 
-def _title(seen: TerminalStyle, log: Log, call: ModelCall, context: Context) -> str:
-    dot = seen.symbol("·", "-")
+def _title(look: TerminalStyle, log: Log, call: ModelCall, context: Context) -> str:
+    dot = look.symbol("·", "-")
     model = ":".join(filter(None, (visible(call.provider or ""), visible(call.model or ""))))
     sizes = f"{plural(len(context.messages), 'message')} {dot} about {plural(context.tokens, 'token')}"
     what = f" for a {call.purpose}" if call.purpose != "reply" else ""
-    return f"{seen.paint('name', f'{log.name}:{call.seq}')}  {model}{what} {dot} {sizes} {dot} {call.strategy}"
+    return f"{look.paint('name', f'{log.name}:{call.seq}')}  {model}{what} {dot} {sizes} {dot} {call.strategy}"
 
 
-def _heading(seen: TerminalStyle, names: EntryNames, entry_id: str, message: ContextMessage) -> str:
-    name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
+def _heading(look: TerminalStyle, names: EntryNames, entry_id: str, message: ContextMessage) -> str:
+    name = f" {clip(look, visible(message.tool_name), 20)}" if message.tool_name else ""
     failed = " failed" if message.is_error else ""
-    speaker = seen.paint(_STYLES[message.role], message.role + name + failed)
-    return f"{seen.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}"
+    speaker = look.paint(_STYLES[message.role], message.role + name + failed)
+    return f"{look.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}"
 
 
 # ── context --diff ───────────────────────────────────────────────────────────────────────────────
 
 
-def show_difference(asked: SharedOptions, address: Address, one: str, two: str) -> None:
+def show_difference(shared: SharedOptions, address: Address, one: str, two: str) -> None:
     """Print what was added, dropped and changed between two model calls, and where the prompt cache broke."""
     log = read_log(address.store, address.name)
     first, second = find_model_call(log, one), find_model_call(log, two)
     (before, _), (after, _) = context_of_call(log.tree, first), context_of_call(log.tree, second)
     found = compare_contexts(before, after, branch_at_call(log.tree, second))
-    if asked.json:
+    if shared.json:
         put_json({"from": first.id, "to": second.id, **_difference_values(found)})
     else:
         contexts = dict(zip(before.entry_ids, before.messages, strict=True))
         contexts |= dict(zip(after.entry_ids, after.messages, strict=True))
-        put_pages(asked, _difference_lines(style_of(asked.color), log, (first, second), found, contexts))
+        put_pages(shared, _difference_lines(style_of(shared.color), log, (first, second), found, contexts))
     exit_if_damaged(address.ref, log.damage)
 
 
@@ -199,25 +199,25 @@ def _difference_values(found: ContextDifference) -> dict[str, object]:
 
 
 def _difference_lines(
-    seen: TerminalStyle,
+    look: TerminalStyle,
     log: Log,
     calls: tuple[ModelCall, ModelCall],
     found: ContextDifference,
     messages: dict[str, ContextMessage],
 ) -> Iterator[str]:
-    arrow, names = seen.symbol("→", "->"), EntryNames(log.tree)
-    yield f"{seen.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
+    arrow, names = look.symbol("→", "->"), EntryNames(log.tree)
+    yield f"{look.paint('name', log.name)}  call {calls[0].seq} {arrow} call {calls[1].seq}"
     common = f"{plural(found.common, 'message')}, about {plural(found.common_tokens, 'token')}"
     yield f"common prefix: {common} (of {found.before}, now {found.after})"
     style, text = _cache_text(found)
-    yield f"cache: {seen.paint(style, text)}"
+    yield f"cache: {look.paint(style, text)}"
     for change in found.changed:
-        yield f"{seen.paint('warn', '~')} {change.what}: {_brief(change.before)} {arrow} {_brief(change.after)}"
+        yield f"{look.paint('warn', '~')} {change.what}: {_brief(change.before)} {arrow} {_brief(change.after)}"
     for dropped in found.dropped:
         about = f"({_DROP_REASONS[dropped.why]})"
-        yield _message_line(seen, names, "-", "bad", dropped.entry, messages[dropped.entry], about)
+        yield _message_line(look, names, "-", "bad", dropped.entry, messages[dropped.entry], about)
     for added in found.added:
-        yield _message_line(seen, names, "+", "good", added.entry, messages[added.entry], "")
+        yield _message_line(look, names, "+", "good", added.entry, messages[added.entry], "")
 
 
 def _cache_text(found: ContextDifference) -> tuple[str, str]:
@@ -242,7 +242,7 @@ def _brief(value: object) -> str:
 
 
 def _message_line(
-    seen: TerminalStyle, names: EntryNames, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
+    look: TerminalStyle, names: EntryNames, sign: str, style: str, entry_id: str, message: ContextMessage, about: str
 ) -> str:
     parts = [
         f"{visible(part.name)}({key_argument(part.input)})"
@@ -252,9 +252,9 @@ def _message_line(
     ]
     tokens = plural(message_tokens(message), "token")
     text = f"{visible(names.of(entry_id)):>4} {message.role:<10} {' '.join(filter(None, parts))}"
-    room = seen.columns - len(tokens) - len(about) - 6
-    shown = clip(seen, text, max(20, room)) if seen.width else text
-    return f"{seen.paint(style, sign)} {shown}  {seen.paint('dim', ' '.join(filter(None, (tokens, about))))}"
+    room = look.columns - len(tokens) - len(about) - 6
+    shown = clip(look, text, max(20, room)) if look.width else text
+    return f"{look.paint(style, sign)} {shown}  {look.paint('dim', ' '.join(filter(None, (tokens, about))))}"
 
 
 def compact_with_model(session: Session, keep: str | None, instructions: str) -> Entry:

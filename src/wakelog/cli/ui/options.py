@@ -27,9 +27,9 @@ class SharedOptions(msgspec.Struct):
 
 def _store_value(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
     """Store the value of a shared option in `SharedOptions`; an option that was not given changes nothing."""
-    asked = ctx.ensure_object(SharedOptions)
+    shared = ctx.ensure_object(SharedOptions)
     if value is not None:
-        setattr(asked, str(param.name), value)
+        setattr(shared, str(param.name), value)
     return value
 
 
@@ -148,6 +148,6 @@ def at_option(function: _Function) -> _Function:
 
 
 def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    asked = ctx.ensure_object(SharedOptions)
-    names: list[str] = load("wakelog.app.stores").session_names(asked.store_url, incomplete)
+    shared = ctx.ensure_object(SharedOptions)
+    names: list[str] = load("wakelog.app.stores").session_names(shared.store_url, incomplete)
     return names

@@ -64,9 +64,9 @@ def _encoded(text: str) -> bytes:
     return text.encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
 
-def put_pages(asked: SharedOptions, lines: Iterable[str]) -> None:
+def put_pages(shared: SharedOptions, lines: Iterable[str]) -> None:
     """Write drawn lines, through a pager on a terminal."""
-    if not (asked.pager and _can_page() and load("wakelog.cli.ui.pager").page(_join_lines(lines))):
+    if not (shared.pager and _can_page() and load("wakelog.cli.ui.pager").page(_join_lines(lines))):
         put_text(lines)
 
 

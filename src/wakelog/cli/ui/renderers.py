@@ -41,11 +41,11 @@ _STATUS_WIDTH = 24
 _NAME_WIDTH = 24
 
 
-def renderer_for(asked: SharedOptions, session: Session, *, quiet: bool, apart: bool = False) -> Renderer:
+def renderer_for(shared: SharedOptions, session: Session, *, quiet: bool, apart: bool = False) -> Renderer:
     """Return the renderer for these options; `apart` for one of several sessions that run at the same time."""
-    if asked.json:
+    if shared.json:
         return JsonRenderer(session)
-    return (PrefixedRenderer if apart else TextRenderer)(session, style_of(asked.color, sys.stderr), quiet=quiet)
+    return (PrefixedRenderer if apart else TextRenderer)(session, style_of(shared.color, sys.stderr), quiet=quiet)
 
 
 def write_stderr(text: str) -> None:
@@ -84,10 +84,10 @@ class JsonRenderer:
 class TextRenderer:
     """Renderer that writes the text of replies to stdout and tool activity to stderr."""
 
-    def __init__(self, session: Session, seen: TerminalStyle, *, quiet: bool) -> None:
+    def __init__(self, session: Session, look: TerminalStyle, *, quiet: bool) -> None:
         self._terminal = TerminalChannel(sys.stdout, name=TERMINAL_CHANNEL, clean=visible)
         self.channel: Channel = self._terminal
-        self._lines = _ToolLines(session, seen)
+        self._lines = _ToolLines(session, look)
         self._quiet = quiet
 
     def on_entry(self, session: str, entry: Entry) -> None:
@@ -108,10 +108,10 @@ class PrefixedRenderer:
     A reply is printed when it is complete. An interrupted reply is in the log; the process that continues it prints it.
     """
 
-    def __init__(self, session: Session, seen: TerminalStyle, *, quiet: bool) -> None:
+    def __init__(self, session: Session, look: TerminalStyle, *, quiet: bool) -> None:
         self._front = f"{visible(session.name)} | "
         self.channel: Channel = CallbackChannel(self._on_reply, TERMINAL_CHANNEL)
-        self._lines = _ToolLines(session, seen, front=self._front)
+        self._lines = _ToolLines(session, look, front=self._front)
         self._quiet = quiet
         self._replies: dict[str, list[str]] = {}
 
@@ -141,12 +141,12 @@ class _ToolLines:
     With a `front` prefix, a line is written whole when the tool has ended.
     """
 
-    def __init__(self, session: Session, seen: TerminalStyle, *, front: str = "") -> None:
+    def __init__(self, session: Session, look: TerminalStyle, *, front: str = "") -> None:
         self._session = session.name
-        self._look = seen
+        self._look = look
         self._front = front
         self._open: tuple[str, str, str] | None = None
-        self._asked: dict[tuple[str, str, str], str] = {}
+        self._inputs: dict[tuple[str, str, str], str] = {}
         self._tries = RetryNotices()
         branch = session.branch()
         for node in branch.nodes:
@@ -182,7 +182,7 @@ class _ToolLines:
     def _remember_inputs(self, session: str, reply_id: str, calls: Iterable[ToolCall]) -> None:
         """Store the inputs of tool calls, because results contain only their ids."""
         for call in calls:
-            self._asked[session, reply_id, call.id] = key_argument(call.input)
+            self._inputs[session, reply_id, call.id] = key_argument(call.input)
 
     def _begin(self, session: str, reply_id: str, call_id: str, name: str, indent: str) -> None:
         if self._front:
@@ -208,7 +208,7 @@ class _ToolLines:
         write_stderr("\n")
 
     def _title(self, key: tuple[str, str, str], name: str, indent: str) -> str:
-        title = "  ".join(filter(None, (clip(self._look, visible(name), _NAME_WIDTH), self._asked.get(key, ""))))
+        title = "  ".join(filter(None, (clip(self._look, visible(name), _NAME_WIDTH), self._inputs.get(key, ""))))
         room = max(_NAME_WIDTH, self._look.columns - _STATUS_WIDTH - len(self._front))
         return self._mark(clip(self._look, title, room), indent)
 

@@ -63,26 +63,26 @@ def run_settings_options(function: _Function) -> _Function:
 class RunSettings:
     """Values of these options: `overrides` are settings; the others apply to a new session, or to the display."""
 
-    def __init__(self, said: dict[str, object]) -> None:
+    def __init__(self, values: dict[str, object]) -> None:
         def text(key: str) -> str | None:
-            value = said[key]
+            value = values[key]
             return value if isinstance(value, str) else None
 
-        compact_at = said["compact_at"]
+        compact_at = values["compact_at"]
         self.overrides = Overrides(
             model=text("model"),
             system=_instructions_text(text("system")),
             tools=text("tools"),
-            yes=bool(said["yes"]),
+            yes=bool(values["yes"]),
             compact_at=compact_at if isinstance(compact_at, int) else None,
-            strategy=str(parse_strategy(text("strategy") or "")) if said["strategy"] is not None else None,
+            strategy=str(parse_strategy(text("strategy") or "")) if values["strategy"] is not None else None,
             unknown=text("unknown"),
             reasoning=text("reasoning"),
             redact=text("redact"),
-            resume=bool(said["resume"]),
+            resume=bool(values["resume"]),
         )
         self.agent, self.sender, self.cwd = text("agent"), text("sender"), text("cwd")
-        self.steer, self.quiet = bool(said.get("steer")), bool(said.get("quiet"))
+        self.steer, self.quiet = bool(values.get("steer")), bool(values.get("quiet"))
 
     @property
     def folder(self) -> str:

@@ -65,24 +65,24 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     yes: bool = False
 
 
-def can_ask_user(asked: SharedOptions) -> bool:
+def can_ask_user(shared: SharedOptions) -> bool:
     """Return whether a person can be asked: no `--json`, and stdin and stderr are terminals."""
-    return not asked.json and sys.stdin.isatty() and sys.stderr.isatty()
+    return not shared.json and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def run_session(
-    asked: SharedOptions, session: Session, manner: RunOptions, one_loop: EventLoopRunner, *, after: int | None = None
+    shared: SharedOptions, session: Session, options: RunOptions, one_loop: EventLoopRunner, *, after: int | None = None
 ) -> RunOutcome:
     """Run a session until it rests, or waits for a decision that cannot be had here. Shows entries after `after`."""
     seen_to = session.last_seq if after is None else after
-    renderer = renderer_for(asked, session, quiet=manner.quiet)
-    run = SessionRun(session, renderer, seen_to, store_url(asked.store_url), one_loop.servers)
+    renderer = renderer_for(shared, session, quiet=options.quiet)
+    run = SessionRun(session, renderer, seen_to, store_url(shared.store_url), one_loop.servers)
     rows: tuple[str, ...] = ()
     while True:
         report = _wake_once(run, one_loop)
         rows += report.rules
         ending = outcome_of(session, report, rows, interrupted=run.interrupted)
-        if not _decide_questions(asked, session, manner, list(ending.open_questions)):
+        if not _decide_questions(shared, session, options, list(ending.open_questions)):
             return ending
 
 
@@ -100,11 +100,11 @@ def _wake_once(run: "SessionRun", one_loop: EventLoopRunner) -> WakeReport:
         raise KeyboardInterrupt from None
 
 
-def _decide_questions(asked: SharedOptions, session: Session, manner: RunOptions, left: list[OpenQuestion]) -> bool:
-    if manner.yes and approve_all(left):
+def _decide_questions(shared: SharedOptions, session: Session, options: RunOptions, left: list[OpenQuestion]) -> bool:
+    if options.yes and approve_all(left):
         return True
     try:
-        return manner.in_place and ask_on_terminal(style_of(asked.color, sys.stderr), session, left, now_ms())
+        return options.in_place and ask_on_terminal(style_of(shared.color, sys.stderr), session, left, now_ms())
     except KeyboardInterrupt:
         _note_open_question(session)
         raise
@@ -137,19 +137,19 @@ def run_exit_code(ending: RunOutcome) -> int:
 # ── end of a run ─────────────────────────────────────────────────────────────────────────────────
 
 
-def report_and_exit(asked: SharedOptions, session: Session, ending: RunOutcome, *, quiet: bool) -> None:
+def report_and_exit(shared: SharedOptions, session: Session, ending: RunOutcome, *, quiet: bool) -> None:
     """Print how the run ended, and exit with its code."""
-    report_end(asked, session, ending)
-    if not (quiet or asked.json):
+    report_end(shared, session, ending)
+    if not (quiet or shared.json):
         idle = ": nothing to do" if ending.had_nothing_to_do and ending.state == "rest" else ""
-        write_stderr(f"{style_of(asked.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
+        write_stderr(f"{style_of(shared.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
     if code := run_exit_code(ending):
         raise click.exceptions.Exit(code)
 
 
-def report_end(asked: SharedOptions, session: Session, ending: RunOutcome) -> None:
+def report_end(shared: SharedOptions, session: Session, ending: RunOutcome) -> None:
     """Write the last event (`--json`), and a note on stderr if the user has to know something."""
-    if asked.json:
+    if shared.json:
         put_end_event(session.id, session.name, ending.state, ending.rows)
     text = _end_note(session, ending)
     if text:
@@ -223,28 +223,28 @@ ANSWER_KEYS = {
 # ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def draw_question(look: TerminalStyle, asked: OpenQuestion, now: int) -> Iterator[str]:
+def draw_question(look: TerminalStyle, item: OpenQuestion, now: int) -> Iterator[str]:
     """Yield a question in full: its place, what is asked, and the whole input of the tool."""
-    entry = asked.question.attention
+    entry = item.question.attention
     since = age_text(entry.timestamp, now)
-    place = f"{asked.session.name}:{entry.seq}"
-    tool = f"{look.paint('tool', visible(asked.tool) or 'a tool')} " if entry.reason != DAMAGE_REASON else ""
-    yield f"{look.paint('name', place)}  {tool}{asked.reason_text}  {look.paint('dim', since)}".rstrip()
-    for line in (*_input_lines(asked.input), *_damage_lines(asked)):
+    place = f"{item.session.name}:{entry.seq}"
+    tool = f"{look.paint('tool', visible(item.tool) or 'a tool')} " if entry.reason != DAMAGE_REASON else ""
+    yield f"{look.paint('name', place)}  {tool}{item.reason_text}  {look.paint('dim', since)}".rstrip()
+    for line in (*_input_lines(item.input), *_damage_lines(item)):
         for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
             yield f"    {piece}"
-    call = asked.question.open_call
+    call = item.question.open_call
     if call is not None and call.output:
         yield look.paint("dim", "    output so far:")
         for line in visible_lines(call.output.rstrip("\n")):
             yield f"    {look.symbol('│', '|')} {line}"
 
 
-def _damage_lines(asked: OpenQuestion) -> Iterator[str]:
+def _damage_lines(item: OpenQuestion) -> Iterator[str]:
     """Yield the notice that the model will get about the damage of a question."""
-    if asked.question.attention.reason != DAMAGE_REASON:
+    if item.question.attention.reason != DAMAGE_REASON:
         return
-    found = losses(asked.session.tree, asked.session.branch())
+    found = losses(item.session.tree, item.session.branch())
     yield from visible_lines(notice_text(found)) if found is not None else ()
 
 
@@ -268,16 +268,16 @@ def _input_lines(given: object) -> Iterator[str]:
 def ask_on_terminal(look: TerminalStyle, root: Session, left: list[OpenQuestion], now: int) -> bool:
     """Ask each question on the terminal; return whether any was decided."""
     decided, always = False, set[str]()
-    for asked in left:
-        if asked.question.attention.reason == "approve" and asked.tool in always:
+    for item in left:
+        if item.question.attention.reason == "approve" and item.tool in always:
             word = "approve"
         else:
-            for line in draw_question(look, asked, now):
+            for line in draw_question(look, item, now):
                 write_stderr(f"{line}\n")
-            word = _read_answer(asked.question.attention.reason)
+            word = _read_answer(item.question.attention.reason)
         if word == "always":
-            always.add(asked.tool)
-        decided = decide_question(root, asked, word) or decided
+            always.add(item.tool)
+        decided = decide_question(root, item, word) or decided
     return decided
 
 
@@ -295,14 +295,14 @@ def _read_answer(reason: str) -> str:
             return word
 
 
-def wake_and_exit(asked: SharedOptions, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
+def wake_and_exit(shared: SharedOptions, session: Session, *, quiet: bool = False, ref: str | None = None) -> None:
     """Wake one session, and exit with the code of its ending."""
     damage = session.damage
     with EventLoopRunner() as one_loop:
-        ending = run_session(asked, session, RunOptions(quiet=quiet, in_place=can_ask_user(asked)), one_loop)
+        ending = run_session(shared, session, RunOptions(quiet=quiet, in_place=can_ask_user(shared)), one_loop)
     name = ref or session.name
     if ending.had_nothing_to_do:
         note_damage(name, damage, brief=True)
     elif not ending.open_questions:
         note_damage_before_append(name, damage)
-    report_and_exit(asked, session, ending, quiet=quiet)
+    report_and_exit(shared, session, ending, quiet=quiet)

@@ -35,31 +35,31 @@ from wakelog.reading import Log, read_active
 
 
 def transcript_lines(
-    asked: SharedOptions, address: Address, log: Log, branch: Branch, journals: JournalTexts, *, full: bool | None
+    shared: SharedOptions, address: Address, log: Log, branch: Branch, journals: JournalTexts, *, full: bool | None
 ) -> Iterator[str]:
     """Yield the heading of the session, the transcript of a branch, and a hint if there are other branches."""
-    seen = style_of(asked.color)
+    look = style_of(shared.color)
     now = now_ms()
     names = EntryNames(log.tree)
     addresses = {node.id: names.short(node) for node in branch.nodes}
-    layout = layout_for(seen, now, addresses, full=full, ref=address.ref)
+    layout = layout_for(look, now, addresses, full=full, ref=address.ref)
     waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
     rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
-    yield from _session_heading(seen, address, log, branch, now)
+    yield from _session_heading(look, address, log, branch, now)
     yield from draw_rows(layout, (row for row in rows if row.kind != "session"))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
         hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
-        yield seen.paint("dim", hint)
+        yield look.paint("dim", hint)
 
 
-def _session_heading(seen: TerminalStyle, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
+def _session_heading(look: TerminalStyle, address: Address, log: Log, branch: Branch, now: int) -> Iterator[str]:
     """Yield the heading: the session, its state, and its number of messages, inherited ones included."""
     held = address.store.held(address.name) is not None
     summary = overview(log.tree, held=held, damaged=bool(log.damage))
     title = first_line(summary.title or "")
-    yield seen.paint("name", log.name) + (f"  {clip(seen, title, seen.columns - len(log.name) - 2)}" if title else "")
+    yield look.paint("name", log.name) + (f"  {clip(look, title, look.columns - len(log.name) - 2)}" if title else "")
     updated = log.entries[-1].value.timestamp if log.entries else ""
     annotations = (
         visible(summary.cwd),
@@ -71,11 +71,11 @@ def _session_heading(seen: TerminalStyle, address: Address, log: Log, branch: Br
         "archived" if summary.archived else "",
         age_text(updated, now),
     )
-    dot = seen.symbol(" · ", " - ")
-    yield seen.paint(
+    dot = look.symbol(" · ", " - ")
+    yield look.paint(
         "dim",
-        clip(seen, dot.join(filter(None, annotations)), seen.columns)
-        if seen.width
+        clip(look, dot.join(filter(None, annotations)), look.columns)
+        if look.width
         else dot.join(filter(None, annotations)),
     )
     yield ""
@@ -89,40 +89,40 @@ EntryLines = Callable[[Entry, bool], Iterable[str]]
 """Returns the lines of an entry; the flag says that the text of a reply was printed while it streamed."""
 
 
-def follow_log(asked: SharedOptions, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
+def follow_log(shared: SharedOptions, address: Address, *, next_seq: int, damage: Sequence[Damage]) -> None:
     """Print every entry of a log and the text that streams, until the process is interrupted (`tail -f`)."""
-    seen = style_of(asked.color)
-    _Follower(asked, address, lambda entry, printed: entry_lines(seen, entry, printed=printed)).run(next_seq, damage)
+    look = style_of(shared.color)
+    _Follower(shared, address, lambda entry, printed: entry_lines(look, entry, printed=printed)).run(next_seq, damage)
 
 
-def follow_transcript(asked: SharedOptions, address: Address, log: Log, *, full: bool | None) -> None:
+def follow_transcript(shared: SharedOptions, address: Address, log: Log, *, full: bool | None) -> None:
     """Print new entries at the head of a session, until the process is interrupted (`show --follow`)."""
-    seen, tree = style_of(asked.color), log.tree
+    look, tree = style_of(shared.color), log.tree
 
     def lines_of(entry: Entry, printed: bool) -> Iterable[str]:  # noqa: FBT001 - see `EntryLines`
         tree.add(entry)
         at_head = entry.is_node and entry.id == tree.head
         shown = at_head or isinstance(entry.value, _SHOWN_ANNOTATIONS)
-        return entry_lines(seen, entry, printed=printed, full=full) if shown else ()
+        return entry_lines(look, entry, printed=printed, full=full) if shown else ()
 
-    if not asked.json:
+    if not shared.json:
         put_text([""])
-    _Follower(asked, address, lines_of).run(log.next_seq, log.damage)
+    _Follower(shared, address, lines_of).run(log.next_seq, log.damage)
 
 
-def entry_lines(seen: TerminalStyle, entry: Entry, *, printed: bool = False, full: bool | None = None) -> Iterator[str]:
+def entry_lines(look: TerminalStyle, entry: Entry, *, printed: bool = False, full: bool | None = None) -> Iterator[str]:
     """Yield an entry as in a transcript, without a reply's text if it was `printed`; an annotation on one line."""
     if entry.is_node:
-        layout = layout_for(seen, now_ms(), {entry.id: str(entry.seq)}, full=full)
+        layout = layout_for(look, now_ms(), {entry.id: str(entry.seq)}, full=full)
         # Here a tool call and its result are separate entries, so the call alone is neither open nor completed.
         rows = [
             msgspec.structs.replace(row, status="") if row.kind == "call" else row
             for row in transcript(Branch((entry,)))
             if not (printed and row.kind == "reply")
         ]
-        yield from draw_rows(layout, rows) if rows else [seen.paint("dim", f"{entry.seq:>3}  complete")]
+        yield from draw_rows(layout, rows) if rows else [look.paint("dim", f"{entry.seq:>3}  complete")]
     else:
-        yield seen.paint("dim", clip(seen, f"{entry.seq:>3}  {annotation_line(entry.value)}", seen.columns))
+        yield look.paint("dim", clip(look, f"{entry.seq:>3}  {annotation_line(entry.value)}", look.columns))
     yield ""
 
 
@@ -148,8 +148,8 @@ class _Printed:
 class _Follower:
     """A followed session, with the position of the output in its log and journals."""
 
-    def __init__(self, asked: SharedOptions, address: Address, lines_of: EntryLines) -> None:
-        self._asked = asked
+    def __init__(self, shared: SharedOptions, address: Address, lines_of: EntryLines) -> None:
+        self._shared = shared
         self._address = address
         self._lines_of = lines_of
         self._pieces = JournalCursor()
@@ -162,7 +162,7 @@ class _Follower:
         warn_once()
         store, name = self._address.store, self._address.name
         note_damage(self._address.ref, damage)
-        reported = {hurt.offset for hurt in damage}
+        reported = {item.offset for item in damage}
         self._skip_logged_journals()
         while True:
             news = store.follow(name, after=next_seq - 1, pieces=self._pieces.positions, timeout_s=_WAIT_S)
@@ -170,8 +170,8 @@ class _Follower:
             entries = fresh.feed_all(news.lines)
             self._put_entries(entries)
             self._put_pieces(self._pieces.take(news, entries))
-            note_damage(self._address.ref, [hurt for hurt in fresh.damage if hurt.offset not in reported])
-            reported |= {hurt.offset for hurt in fresh.damage}
+            note_damage(self._address.ref, [item for item in fresh.damage if item.offset not in reported])
+            reported |= {item.offset for item in fresh.damage}
             if news.lines and fresh.next_seq == next_seq:
                 # A torn tail is returned by every `follow`; after it was reported, wait before asking again.
                 time.sleep(_WAIT_S)
@@ -199,7 +199,7 @@ class _Follower:
         if entries:
             self._close()
         pairs = [(entry, self._was_printed(entry)) for entry in entries]
-        if self._asked.json:
+        if self._shared.json:
             put_lines(entry.raw for entry in entries)
         else:
             put_text(line for entry, printed in pairs for line in self._lines_of(entry, printed))
@@ -222,7 +222,7 @@ class _Follower:
         if not texts:
             return
         running = self._address.store.held(self._address.name) is not None
-        put_piece = self._put_json if self._asked.json else self._put_text
+        put_piece = self._put_json if self._shared.json else self._put_text
         for journal, text in texts:
             put_piece(journal, text, running=running)
         if not running:
@@ -252,15 +252,15 @@ class _Follower:
         put_raw(f"\n{indent}".join(visible_lines(text)))
 
     def _heading(self, journal: str, *, running: bool) -> str:
-        tool, seen = self._tools.get(journal), style_of(self._asked.color)
+        tool, look = self._tools.get(journal), style_of(self._shared.color)
         how = "being written" if running else "interrupted"
         speaker = "assistant" if tool is None else f"output of {visible(tool.name)}"
-        return f"{' ' * (_INDENT - 1)}{seen.paint('warn', f'{speaker}, {how}')}"
+        return f"{' ' * (_INDENT - 1)}{look.paint('warn', f'{speaker}, {how}')}"
 
     def _close(self, *, interrupted: bool = False) -> None:
         """End the text that is being printed."""
         if not self._open:
             return
         self._open = ""
-        hint = style_of(self._asked.color).paint("warn", how_to_continue(self._address.ref))
+        hint = style_of(self._shared.color).paint("warn", how_to_continue(self._address.ref))
         put_raw(f"\n{' ' * _INDENT}{hint}\n\n" if interrupted else "\n\n")

@@ -43,48 +43,48 @@ _MESSAGE_LINES = 3
 """Number of lines shown of a message."""
 
 
-def context_lines(seen: TerminalStyle, log: Log, built: Context, others: Mapping[str, int]) -> Iterator[str]:
+def context_lines(look: TerminalStyle, log: Log, built: Context, others: Mapping[str, int]) -> Iterator[str]:
     """Yield the context: a heading, token counts of instructions and tools, the first lines of each message."""
     model = visible(built.model or "no model named")
-    dot = seen.symbol("·", "-")
+    dot = look.symbol("·", "-")
     tokens = plural(built.tokens + sum(others.values()), "token")
     summary = f"{plural(len(built.messages), 'message')} {dot} about {tokens} {dot} {built.strategy}"
-    room = seen.width - text_width(log.name) - 2 if seen.width else 0
+    room = look.width - text_width(log.name) - 2 if look.width else 0
     about = f"{model} {dot} {summary}"
-    yield f"{seen.paint('name', log.name)}  {clip(seen, about, room) if room else about}"
-    yield seen.paint("dim", clip(seen, built.digest, seen.columns))
+    yield f"{look.paint('name', log.name)}  {clip(look, about, room) if room else about}"
+    yield look.paint("dim", clip(look, built.digest, look.columns))
     if others:
         yield ""
-        yield from (f"      {what}  {seen.paint('dim', plural(size, 'token'))}" for what, size in others.items())
+        yield from (f"      {what}  {look.paint('dim', plural(size, 'token'))}" for what, size in others.items())
     names = EntryNames(log.tree)
     for entry_id, message in zip(built.entry_ids, built.messages, strict=True):
         yield ""
-        yield _context_heading(seen, names, entry_id, message)
+        yield _context_heading(look, names, entry_id, message)
         for part in message.content:
             text = (
                 f"[{part.name}] {canonical_json(part.input).decode()}"
                 if isinstance(part, ToolCall)
                 else parts_text((part,))
             )
-            yield from (f"      {line}" for line in _first_lines(seen, text))
+            yield from (f"      {line}" for line in _first_lines(look, text))
 
 
-def _first_lines(seen: TerminalStyle, text: str) -> Iterator[str]:
+def _first_lines(look: TerminalStyle, text: str) -> Iterator[str]:
     """Yield the first lines and the number of the others; a single extra line is shown instead of counted."""
     lines = visible_lines(text.strip("\n"))
     shown = lines if len(lines) <= _MESSAGE_LINES + 1 else lines[:_MESSAGE_LINES]
-    yield from (clip(seen, line, seen.columns - 6) if seen.width else line for line in shown)
+    yield from (clip(look, line, look.columns - 6) if look.width else line for line in shown)
     if len(shown) < len(lines):
-        yield seen.paint("dim", f"{seen.symbol('…', '...')} {len(lines) - len(shown):,} more lines")
+        yield look.paint("dim", f"{look.symbol('…', '...')} {len(lines) - len(shown):,} more lines")
 
 
-def _context_heading(seen: TerminalStyle, names: EntryNames, entry_id: str, message: ContextMessage) -> str:
+def _context_heading(look: TerminalStyle, names: EntryNames, entry_id: str, message: ContextMessage) -> str:
     styles = {"user": "user", "assistant": "model", "toolResult": "tool"}
     failed = " failed" if message.is_error else ""
-    name = f" {clip(seen, visible(message.tool_name), 20)}" if message.tool_name else ""
-    tokens = seen.paint("dim", plural(message_tokens(message), "token"))
-    speaker = seen.paint(styles[message.role], message.role + name + failed)
-    return f"{seen.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}  {tokens}"
+    name = f" {clip(look, visible(message.tool_name), 20)}" if message.tool_name else ""
+    tokens = look.paint("dim", plural(message_tokens(message), "token"))
+    speaker = look.paint(styles[message.role], message.role + name + failed)
+    return f"{look.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}  {tokens}"
 
 
 def usage_lines(log: Log) -> Iterator[str]:
@@ -246,11 +246,11 @@ def node_text(entry: Entry) -> str:
     """Return the text of a node on one line."""
     value = entry.value
     if isinstance(value, Message):
-        said = value.message
-        if isinstance(said, ToolResult):
-            return f"{visible(said.tool_name)} {said.effective_status}: {first_line(said.text)}"
-        if isinstance(said, Reply) and said.tool_calls:
-            calls = ", ".join(f"{visible(call.name)}({key_argument(call.input)})" for call in said.tool_calls)
-            return " ".join(filter(None, (first_line(said.text), calls)))
-        return first_line(said.text)
+        message = value.message
+        if isinstance(message, ToolResult):
+            return f"{visible(message.tool_name)} {message.effective_status}: {first_line(message.text)}"
+        if isinstance(message, Reply) and message.tool_calls:
+            calls = ", ".join(f"{visible(call.name)}({key_argument(call.input)})" for call in message.tool_calls)
+            return " ".join(filter(None, (first_line(message.text), calls)))
+        return first_line(message.text)
     return first_line(next(iter(transcript(Branch((entry,))))).text)

@@ -78,9 +78,9 @@ def _is_coloured(color: str, *, terminal: bool) -> bool:
 
 
 def _terminal_width(out: TextIO) -> int:
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isascii() and asked.isdigit() and int(asked):
-        return max(_WIDTH_MIN, int(asked))
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return max(_WIDTH_MIN, int(columns))
     try:
         width = os.get_terminal_size(out.fileno()).columns
     except (OSError, ValueError):
@@ -90,9 +90,9 @@ def _terminal_width(out: TextIO) -> int:
 
 def _is_utf8(out: TextIO) -> bool:
     """Return whether characters beyond ASCII can be shown: the stream is UTF-8 and the locale is not C or POSIX."""
-    said = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
+    locale = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
     encoding = (out.encoding or "").lower().replace("-", "")
-    return encoding == "utf8" and said not in ("C", "POSIX")
+    return encoding == "utf8" and locale not in ("C", "POSIX")
 
 
 # ── widths ───────────────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def wrap(line: str, width: int) -> list[str]:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table. Columns that `give` are cut, the widest first, where a line is too long for the terminal."""
+    """A column of a table. Columns with `shrinks` are cut, the widest first, if a line is too long for the terminal."""
 
     head: str
     right: bool = False

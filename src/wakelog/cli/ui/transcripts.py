@@ -69,21 +69,21 @@ def layout_for(
     return TranscriptLayout(look, now, not look.width if full is None else full, addresses, gutter, ref)
 
 
-def draw_rows(dress: TranscriptLayout, rows: Iterable[TranscriptRow]) -> Iterator[str]:
+def draw_rows(layout: TranscriptLayout, rows: Iterable[TranscriptRow]) -> Iterator[str]:
     """Yield the lines of a transcript, with a blank line between entries."""
     last = None
     for row in rows:
         if row.entry_id != last:
             if last is not None:
                 yield ""
-            yield _heading(dress, row)
+            yield _heading(layout, row)
             last = row.entry_id
         elif row.kind in ("reply", "thinking") and row.text:
             yield ""
-        for line in _body(dress, row, dress.gutter + 2):
-            yield " " * (dress.gutter + 2) + line if line else ""
+        for line in _body(layout, row, layout.gutter + 2):
+            yield " " * (layout.gutter + 2) + line if line else ""
         if row.journal == "interrupted":
-            yield " " * (dress.gutter + 2) + dress.look.paint("warn", how_to_continue(dress.ref))
+            yield " " * (layout.gutter + 2) + layout.look.paint("warn", how_to_continue(layout.ref))
 
 
 def how_to_continue(ref: str) -> str:
@@ -114,30 +114,30 @@ def speaker_of(row: TranscriptRow) -> tuple[str, str]:
     return row.kind, "dim"
 
 
-def _heading(dress: TranscriptLayout, row: TranscriptRow) -> str:
-    look = dress.look
+def _heading(layout: TranscriptLayout, row: TranscriptRow) -> str:
+    look = layout.look
     speaker, style = speaker_of(row)
     # Text that is in no entry yet has no address.
-    named = "" if row.journal and row.kind != "call" else dress.addresses.get(row.entry_id, str(row.seq))
-    address = pad(visible(named), dress.gutter, right=True)
+    named = "" if row.journal and row.kind != "call" else layout.addresses.get(row.entry_id, str(row.seq))
+    address = pad(visible(named), layout.gutter, right=True)
     words = [look.paint("dim", address) + " ", look.paint(style, clip(look, speaker, 40))]
-    when = age_text(row.timestamp, dress.now)
+    when = age_text(row.timestamp, layout.now)
     if when:
         words.append(look.paint("dim", f"{look.symbol('·', '-')} {when}"))
     words += [look.paint("label", f"[{clip(look, visible(label), 40)}]") for label in row.labels]
     return " ".join(words)
 
 
-def _body(dress: TranscriptLayout, row: TranscriptRow, indent: int) -> Iterator[str]:
-    look, width = dress.look, _available_width(dress, indent)
+def _body(layout: TranscriptLayout, row: TranscriptRow, indent: int) -> Iterator[str]:
+    look, width = layout.look, _available_width(layout, indent)
     match row.kind:
         case "call" | "result":
-            yield from _tool_lines(dress, row, width)
+            yield from _tool_lines(layout, row, width)
         case "thinking":
             for line in _wrapped(row.text, width):
                 yield look.paint("dim", line)
         case "fold":
-            yield from _shorten(dress, _wrapped(row.text, width), _FOLDED_SUMMARY_LINES)
+            yield from _shorten(layout, _wrapped(row.text, width), _FOLDED_SUMMARY_LINES)
         case "change":
             value = row.text or (_one_line_json(row.input) if row.input is not None else "")
             yield look.paint("dim", clip(look, f"{visible(row.name)}: {first_line(value)}", look.columns - indent))
@@ -152,43 +152,43 @@ def _body(dress: TranscriptLayout, row: TranscriptRow, indent: int) -> Iterator[
             yield from _wrapped(row.text, width)
 
 
-def _tool_lines(dress: TranscriptLayout, row: TranscriptRow, width: int) -> Iterator[str]:
+def _tool_lines(layout: TranscriptLayout, row: TranscriptRow, width: int) -> Iterator[str]:
     """Yield a tool call as a box: its input, its outcome and its output."""
-    look = dress.look
+    look = layout.look
     state = row.status + (f" {duration_text(row.duration_ms)}" if row.duration_ms is not None else "")
-    asked = f"{visible(row.name)}  {key_argument(row.input)}" if row.kind == "call" else visible(row.name)
-    room = look.columns - dress.gutter - 6 - text_width(state) - 2
-    asked = clip(look, asked.rstrip(), max(10, room)) if look.width else asked.rstrip()
-    name, _, rest = asked.partition("  ")
-    blank = " " * max(2, room - text_width(asked) + 2) if look.width else "  "
+    title = f"{visible(row.name)}  {key_argument(row.input)}" if row.kind == "call" else visible(row.name)
+    room = look.columns - layout.gutter - 6 - text_width(state) - 2
+    title = clip(look, title.rstrip(), max(10, room)) if look.width else title.rstrip()
+    name, _, rest = title.partition("  ")
+    blank = " " * max(2, room - text_width(title) + 2) if look.width else "  "
     style = _STATUS_STYLES.get(row.status, "bad")
     opening = look.paint("tool", look.symbol("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
     yield opening + (blank + look.paint(style, state) if state else "")
     side = look.paint("tool", look.symbol("│ ", "| "))
     if row.text:
-        for line in _shorten(dress, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):
+        for line in _shorten(layout, _wrapped(row.text.rstrip("\n"), max(1, width - 2) if width else 0), FOLDED_LINES):
             yield side + line
     if row.truncated:
         yield side + look.paint("dim", "shortened when it was appended")
 
 
-def _shorten(dress: TranscriptLayout, lines: list[str], most: int) -> Iterator[str]:
+def _shorten(layout: TranscriptLayout, lines: list[str], limit: int) -> Iterator[str]:
     """Yield the first lines and a count of the rest; a single extra line is shown instead of counted."""
-    if dress.full or len(lines) <= most + 1:
+    if layout.full or len(lines) <= limit + 1:
         yield from lines
         return
-    yield from lines[:most]
-    more = f"{dress.look.symbol('…', '...')} {len(lines) - most} more lines (--full)"
-    yield dress.look.paint("dim", more)
+    yield from lines[:limit]
+    more = f"{layout.look.symbol('…', '...')} {len(lines) - limit} more lines (--full)"
+    yield layout.look.paint("dim", more)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     return [piece for line in visible_lines(text) for piece in wrap(line, width)]
 
 
-def _available_width(dress: TranscriptLayout, indent: int) -> int:
+def _available_width(layout: TranscriptLayout, indent: int) -> int:
     """Return the width for text; 0 where lines are not cut."""
-    return max(20, dress.look.width - indent) if dress.look.width else 0
+    return max(20, layout.look.width - indent) if layout.look.width else 0
 
 
 def key_argument(arguments: object) -> str:
@@ -236,8 +236,8 @@ def _turn_text(value: Body) -> str:
         case ToolStarted(name=name, attempt=attempt):
             return f"{name}, attempt {attempt}" if attempt > 1 else name
         case Partial(content=content, error=error):
-            said = BaseMessage(content=content).text
-            return error.message or error.kind if error is not None else f"{len(said)} characters: {said}"
+            text = BaseMessage(content=content).text
+            return error.message or error.kind if error is not None else f"{len(text)} characters: {text}"
         case Resumed(strategy=strategy, prior_chars=chars):
             return "from the beginning" if strategy == "replace" else f"from character {chars} on"
         case Attention(reason=reason, tool_call_id=call):
