@@ -51,7 +51,7 @@ def test_settings(shell, script, chat):
     pane.expect("now called The")
     pane.until(lambda seen: "The" in seen.splitlines()[-1])
     pane.say("/compact Mind the names.")
-    pane.expect("· compacted from about")
+    pane.expect("· folded from about")
     pane.until(pane.rests)
     asked = next(entry for entry in entries(shell) if entry["type"] == "queued")
     assert (asked["mode"], asked["message"]["content"][0]["text"]) == ("compact", "Mind the names.")

@@ -183,7 +183,7 @@ def test_a_fault_and_another_try(told):
     told.pieces("r", [TextDelta("Half")])
     told(Partial(reply_id="r", content=(Text(text="Half a"),)))
     fault = FaultReport(kind="overloaded", message="busy", retryable=True)
-    assert told(Failed(reason="call", error=fault)) == [Block("Half a"), Notice("the model failed: busy", "warn")]
+    assert told(Failed(reason="call", error=fault)) == [Block("Half a"), Notice("the model call failed: busy", "warn")]
     assert told(ModelCall(reply_id="s")) == [Notice("retrying (attempt 2)", "dim")]
     last = FaultReport(kind="auth", message="no key")
     assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry tries it again", "bad")]

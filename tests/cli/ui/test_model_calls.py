@@ -119,7 +119,7 @@ def test_a_fold_of_a_session_that_is_busy(talked, store):
     lease = session.acquire("a worker", ttl_s=60)
     answer = talked("compact", "agent_user_1", "--json")
     assert (answer.code, answer.json["type"], answer.json["mode"]) == (0, "queued", "compact")
-    assert "when its work allows" in answer.err
+    assert "the compaction waits in its queue" in answer.err
     session.release(lease)
     talked.process("wake", "agent_user_1")
     assert len(rows(talked, "compaction")) == 1

@@ -25,7 +25,7 @@ def test_every_try_is_counted_and_none_is_announced(tries):
     """The last failure announces nothing: no call comes behind it."""
     over = Failed(reason="faults", error=FaultReport(kind="faults", message="3 calls in a row came to nothing"))
     said = heard(tries, CALL, FAULT, CALL, FAULT, CALL, FAULT, over, CALL)
-    failed = "the model failed: nobody there"
+    failed = "the model call failed: nobody there"
     assert said == ["", failed, "retrying (attempt 2)", failed, "retrying (attempt 3)", failed, "", ""]
 
 
@@ -41,7 +41,7 @@ def test_every_try_is_counted_and_none_is_announced(tries):
 def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
     fault = Failed(reason="call", error=msgspec.structs.replace(FAULT.error, delay_ms=delay_ms))
     (said,) = heard(tries, fault)
-    assert said.startswith("the model failed: nobody there")
+    assert said.startswith("the model call failed: nobody there")
     assert said.endswith(words or "there")
 
 
@@ -56,7 +56,7 @@ def test_another_beginning_is_no_other_try(tries, between):
 
 def test_a_summary_is_no_try(tries):
     """The call for one comes in between where a context is too long."""
-    assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == ["the model failed: nobody there", ""]
+    assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == ["the model call failed: nobody there", ""]
 
 
 def test_sessions_are_counted_apart(tries):
