@@ -96,7 +96,7 @@ def test_waking_all_refuses_one_and_goes_on(shell, store, foreign, marker):
     answer = shell("wake", "--all", "--json")
     assert answer.code == 7, answer.err
     states = {row["name"]: row["state"] for row in answer.rows if row["event"] == "end"}
-    assert states == {foreign.name: "untrusted", ours.name: "rest"}
+    assert states == {foreign.name: "untrusted", ours.name: "idle"}
     assert (marker.exists(), os.path.exists(f"{marker}-ours")) == (False, True)
     assert [json.loads(line)["error"]["kind"] for line in answer.err.splitlines()] == ["untrusted"]
     shown = shell("wake", "--all")

@@ -64,7 +64,7 @@ def test_a_cancelled_turn_leaves_no_question_behind():
     request_cancel(rig.session)
     rig.wake()
     assert open_questions(rig.session) == []
-    assert overview(rig.session.read().tree).state == "rest"
+    assert overview(rig.session.read().tree).state == "idle"
 
 
 def test_there_is_nothing_to_cancel_at_rest():

@@ -41,7 +41,7 @@ _SHORTEST_S = 60
 @command(
     "service",
     examples="""
-    wakelog service show                     the units for systemd that wake what owes something
+    wakelog service show                     systemd units that wake sessions with pending work
     wakelog service install                  write them for you, and say what to run next
     sudo wakelog service install --system --as ann
     wakelog service show --cron --every 15m  the same for a crontab

@@ -27,12 +27,10 @@ from wakelog.runtime.user_actions import has_failed_turn, retry_turn
 from wakelog.session import Session
 
 # States with possibly pending work. It is not known for a log that is damaged, unreadable or not summarised.
-_MAY_HAVE_WORK = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
+_MAY_HAVE_WORK = ("pending", "interrupted", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
 _STATE_TEXTS = {
-    "rest": "rest",
-    "waiting": "waiting",
     "running": "being run elsewhere",
-    "idle": "nothing to do here",
+    "nothing_to_do": "nothing to do here",
     "dormant": "dormant: it was forked or its head was moved, and waits for a person",
     "no_model": "names no model that could answer",
     "untrusted": "refused: other users own or may write to its files",
@@ -50,14 +48,14 @@ _JOBS, _JOBS_MAX = 4, 64
     "wake",
     examples="""
     wakelog wake crab_user_3                 go on from wherever it was left
-    wakelog wake --all                       everything that owes something: after a reboot, or from cron
+    wakelog wake --all                       all sessions with pending work: after a reboot, or from cron
     wakelog wake --all --jobs 16             so many at a time
     wakelog wake crab_user_3 --retry         the network is back: try again what has failed
     wakelog wake @latest --json | jq -r 'select(.event == "end") | .state'
     """,
 )
 @optional_session_argument
-@click.option("--all", "everything", is_flag=True, help="Every session that owes something, a line for each.")
+@click.option("--all", "everything", is_flag=True, help="Every session with pending work, one line each.")
 @click.option(
     "--jobs", type=click.IntRange(1, _JOBS_MAX), metavar="N", help=f"With --all: how many at a time. [default: {_JOBS}]"
 )
@@ -166,7 +164,7 @@ def _why_not_woken(woken: WakeResult) -> str:
 
 
 def _result_state(ending: RunOutcome) -> str:
-    return "idle" if ending.state == "rest" and ending.rows == ("rest",) else ending.state
+    return "nothing_to_do" if ending.state == "idle" and ending.rows == ("rest",) else ending.state
 
 
 def _put_result_line(asked: SharedOptions, row: SessionRow, state: str) -> None:
