@@ -22,7 +22,7 @@ from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubagentTool
 
 
-def world_of(folder, holder):
+def runtime_of(folder, holder):
     """Everything a worker can reach."""
     store, outside = JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside"))
     tools = (*outside.tools(_Interrupter(store)), SubagentTool())
@@ -32,8 +32,8 @@ def world_of(folder, holder):
 
 def step(folder, holder):
     """One step, told to whoever reads."""
-    report = asyncio.run(wake(world_of(folder, holder), SESSION, steps=1))
-    idle = type(report.decision).__name__ in ("Rest", "Await") and getattr(report.decision, "until_ms", None) is None
+    report = asyncio.run(wake(runtime_of(folder, holder), SESSION, steps=1))
+    idle = type(report.decision).__name__ in ("Idle", "Await") and getattr(report.decision, "until_ms", None) is None
     print(
         json.dumps({"idle": idle, "rows": report.rules, "decision": msgspec.to_builtins(report.decision)}), flush=True
     )

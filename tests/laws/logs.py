@@ -126,12 +126,12 @@ class _Teller:
 
     def _rules(self, rules):
         """From here on a program of another version writes."""
-        self.session.rules = rules
+        self.session.rules_version = rules
 
     def _taken_over(self, _):
         """A worker takes the session up; where compactions are old it records what waits."""
         queue = self.session._queue_to_record()
-        self.session.append(Activity(holder="w", rules=self.session.rules, queue=queue))
+        self.session.append(Activity(holder="w", rules=self.session.rules_version, queue=queue))
 
     def _node(self, at):
         return self.nodes[at % len(self.nodes)]

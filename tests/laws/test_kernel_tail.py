@@ -96,6 +96,14 @@ def test_decisions_where_versions_are_mixed(rules):
 
 
 @pytest.mark.parametrize("rules", [1, 2])
+def test_a_sent_entry_counts_wherever_it_is_attached(rules):
+    """Law 2: a `sent` entry names a reply before the compaction, and its parent is a node of another branch."""
+    prompts = [("user", 0)] * 6
+    steps = [("rules", 1), ("asked", 1), ("compact", None), *prompts, ("head", 2), ("sent", 4)]
+    _compare(bytes_of(tell(steps)), 0, frozenset({"terminal"}), Counter(), rules)
+
+
+@pytest.mark.parametrize("rules", [1, 2])
 def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
     """Law 2, RUN-11: a fold carries the queue, and (rules 1) which of it another branch has taken up."""
     story = tell([("user", 1), ("reply", 0)])

@@ -72,7 +72,7 @@ def _ask(rig, environ, endpoint=None):
 
 def test_no_provider_sends_its_key_there(rig):
     """Law 14: refused before anybody is asked, for everything that may be secret."""
-    secrets = (*rig.way.vendor.keys, *(name for name in rig.way.vendor.headers if name.endswith("_HEADERS")))
+    secrets = (*rig.way.vendor.key_variables, *(name for name in rig.way.vendor.header_variables if name.endswith("_HEADERS")))
     for variable in secrets:
         with pytest.raises(UsageError, match="only a log says so"):
             HttpProvider(rig.way, environ={variable: "a-key"}).stream(request(params={"endpoint": ELSEWHERE}))
@@ -82,10 +82,10 @@ def test_a_server_here_needs_no_key(rig, monkeypatch, tmp_path):
     """RUN-19: and gets none, whatever an SDK would find lying about."""
     monkeypatch.setenv("OPENAI_ADMIN_KEY", "found-in-a-drawer")
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
-    for variable in rig.way.vendor.keys:
+    for variable in rig.way.vendor.key_variables:
         monkeypatch.setenv(variable, "found-in-a-drawer")
     with Loopback() as server:
-        for environ, endpoint in [({}, server.url), ({rig.way.vendor.base_url: server.url}, None)]:
+        for environ, endpoint in [({}, server.url), ({rig.way.vendor.url_variable: server.url}, None)]:
             server.play(Answer(rig.whole))
             assert isinstance(_ask(rig, environ, endpoint)[-1], Finished)
         for asked in server.asked:
@@ -122,7 +122,7 @@ def test_how_a_server_is_named(url, host):
 )
 def test_what_is_no_address(rig, url):
     """One line, whether a log says it or the environment."""
-    for environ, endpoint in [({}, url), ({rig.way.vendor.base_url: url}, None)]:
+    for environ, endpoint in [({}, url), ({rig.way.vendor.url_variable: url}, None)]:
         with pytest.raises(UsageError, match="is no address") as error:
             resolve_server(rig.way.vendor, endpoint, environ)
         assert error.value.message.isprintable()
@@ -131,7 +131,7 @@ def test_what_is_no_address(rig, url):
 @pytest.mark.parametrize("value", ["schlüssel", "two\x07lines", "\x1b[31m"])
 def test_what_no_header_can_carry(rig, value):
     """It is named by its variable, and never shown."""
-    for variable in (*rig.way.vendor.keys, *rig.way.vendor.headers):
+    for variable in (*rig.way.vendor.key_variables, *rig.way.vendor.header_variables):
         with pytest.raises(UsageError, match=variable) as error:
             resolve_server(rig.way.vendor, "http://127.0.0.1", {variable: value})
         assert value not in error.value.message

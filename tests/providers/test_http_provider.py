@@ -85,7 +85,7 @@ def test_a_key_in_an_error_of_a_stream(rig, server):
 def test_a_key_that_is_refused(rig, server, said):
     """LOG-13: who refuses it and where it came from, so that somebody can set another; never the key."""
     refusal = Answer([json.dumps({"error": {"message": said}}).encode()], 401, {"content-type": "application/json"})
-    variable, host = rig.way.vendor.keys[0], server.url.removeprefix("http://")
+    variable, host = rig.way.vendor.key_variables[0], server.url.removeprefix("http://")
     server.play(refusal, refusal)
     (end,) = rig.ask(server.url)
     words = "(401): Incorrect API key provided"
@@ -212,7 +212,7 @@ def test_others_are_asked_through_the_proxy(rig, server, monkeypatch):
     """The proxy that the environment names, which no name server has to know anything for."""
     monkeypatch.setenv("HTTP_PROXY", server.url)
     server.play(Answer(rig.whole))
-    environ = {rig.way.vendor.base_url: "http://far.example"}
+    environ = {rig.way.vendor.url_variable: "http://far.example"}
     assert isinstance(rig.ask("http://far.example", environ=environ)[-1], Finished)
     assert server.asked[0].path.startswith("http://far.example/v1/")
 

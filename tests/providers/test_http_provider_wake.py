@@ -34,7 +34,7 @@ class Life:
 
     def __init__(self, rig, server, *, silence_s=30.0):
         self.store, self.clock = MemoryStore(), Ahead()
-        door = HttpProvider(rig.way, environ={rig.way.vendor.keys[0]: KEY}, silence_s=silence_s)
+        door = HttpProvider(rig.way, environ={rig.way.vendor.key_variables[0]: KEY}, silence_s=silence_s)
         params = {"endpoint": f"{server.url}{rig.path}"}
         self.session = Agent(model=f"{door.name}:m", params=params).begin(self.store)
         self.session.say("Hi.")

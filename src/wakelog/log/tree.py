@@ -197,8 +197,10 @@ class Tree:
         return found
 
     def _add_annotation(self, entry: Entry) -> None:
-        named = entry.value.parent_id
-        node = self._resolve(subject_id(entry.value)) or self._resolve(named) or self.root
+        named, subject = entry.value.parent_id, subject_id(entry.value)
+        # A reply before this tail that a compaction carries as undelivered is on every branch from the root on.
+        parent = None if subject in self._carried_replies else self._resolve(named)
+        node = self._resolve(subject) or parent or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
             self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
         self._attach(entry, node)

@@ -113,7 +113,7 @@ def test_enter_before_there_is_anything_to_see_waits_for_all():
     assert list_.delayed_choice.name == "crab_user_3"
 
 
-@pytest.mark.parametrize("other", [lambda list_: list_.type("session"), lambda list_: list_.move(1)])
+@pytest.mark.parametrize("other", [lambda list_: list_.set_filter("session"), lambda list_: list_.move(1)])
 def test_another_key_takes_enter_back(other):
     list_ = picking()
     list_.choose()

@@ -66,7 +66,7 @@ def test_what_could_not_be_said_stands_before_what_was_typed_since(terminal):
 
     async def act(screen, _):
         for text in ("one", "zero"):
-            screen.give_back(text)
+            screen.restore_input(text)
             stood.append((screen.input.text, screen.input.cursor_position))
 
     sitting(act)

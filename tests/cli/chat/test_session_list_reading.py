@@ -33,7 +33,7 @@ def test_a_long_reading_is_shown_ever_more_rarely():
     read_rows(catalog, heard.append, lambda: catalog.seconds)
     assert [done for done, limit in catalog.asked if limit is None] == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1_000]
     assert [one.done for one in heard[:-2]] == list(range(1_001))
-    assert [one.is_over for one in heard] == [False] * (len(heard) - 1) + [True]
+    assert [one.is_complete for one in heard] == [False] * (len(heard) - 1) + [True]
     assert len(heard[-1].rows) == 1_000
 
 

@@ -117,16 +117,16 @@ def test_what_is_unfinished_is_live(told):
     assert told.pieces("r", [ThinkingDelta("Hm.")]) == []
     assert told.talk.thinking == "Hm."
     assert told.pieces("r", [TextDelta("One.\n\nTw")]) == [Thought("Hm."), Block("One.")]
-    assert (told.talk.thinking, told.talk.unfinished(5)) == ("", ["Tw"])
+    assert (told.talk.thinking, told.talk.unfinished_lines(5)) == ("", ["Tw"])
     assert told(reply(Thinking(thinking="Hm."), Text(text="One.\n\nTwo.")), "r") == [Block("Two.")]
-    assert told.talk.unfinished(5) == []
+    assert told.talk.unfinished_lines(5) == []
 
 
 def test_pieces_that_come_before_their_call_wait_for_it(told):
     """A log and its journals are two files: one may be seen a moment before the other."""
     assert told.pieces("r", [TextDelta("One.\n\nTwo")]) == []
     assert told(ModelCall(reply_id="r")) == [Block("One.")]
-    assert told.talk.unfinished(5) == ["Two"]
+    assert told.talk.unfinished_lines(5) == ["Two"]
 
 
 def test_the_words_of_a_summary_are_no_reply(told):
@@ -152,7 +152,7 @@ def test_a_cut_reply_that_begins_again(told):
     told(ModelCall(reply_id="r"))
     told.pieces("r", [TextDelta("One.\n\nTw")])
     assert told(Partial(reply_id="r", content=(Text(text="One.\n\nTwo"),))) == []
-    assert told.talk.unfinished(5) == ["Two"]
+    assert told.talk.unfinished_lines(5) == ["Two"]
     assert told(Resumed(reply_id="r")) == [Block("Two"), Notice("cut off there; starting over", "warn")]
     told(ModelCall(reply_id="r"))
     assert told.pieces("r", [TextDelta("New.\n\n")]) == [Block("New.")]
@@ -238,7 +238,7 @@ def test_a_queued_message_waits_until_it_is_taken_up(told):
 
 def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told):
     told(reply(ToolCall(id="t", name="edit", input={})), "r")
-    told.talk.told.add((HERE, "r", "t"))
+    told.talk.inputs_shown.add((HERE, "r", "t"))
     result = ToolResult(tool_call_id="t", tool_name="edit", reply_id="r", status="ok")
     assert told(Message(message=result)) == [ToolUse("edit", {}, result, input_shown=True)]
 
@@ -253,7 +253,7 @@ def test_a_decision_is_shown_with_what_it_is_about(told, session, inside):
     assert told(Attention(reason="approve", reply_id="r", tool_call_id="c"), "q", session) == []
     (shown,) = told(AttentionResolved(attention_id="q", decision="deny"), session=session)
     assert (shown.decision.decision, shown.name, shown.input) == ("deny", "shell", {"command": "ls"})
-    assert shown.inside is inside
+    assert shown.in_subagent is inside
 
 
 def test_a_decision_about_something_unknown_is_shown_too(told):

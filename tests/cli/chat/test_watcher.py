@@ -29,7 +29,7 @@ def watch(store, story):
 
 
 def told(watch):
-    return [one.entry.type if isinstance(one, SessionEntry) else one.delta.text for one in watch.news()]
+    return [one.entry.type if isinstance(one, SessionEntry) else one.delta.text for one in watch.read_new()]
 
 
 def say(story, reply_id, *texts):
@@ -44,7 +44,7 @@ def test_each_thing_once(story, watch):
     assert told(watch) == ["message", "call", "a", "b"]
     assert told(watch) == []
     say(story, "r", "c")
-    assert watch.news() == [StreamedPiece("r", TextDelta("c"))]
+    assert watch.read_new() == [StreamedPiece("r", TextDelta("c"))]
 
 
 def test_a_journal_that_begins_again_is_read_again(story, watch):
@@ -71,9 +71,9 @@ def test_sub_agents(store, story, watch):
     origin = Origin(session=story.session.id, entry=reply.id, kind="subagent")
     child = Session.create(store, session_id="child", parent=origin)
     child.say("look")
-    heard = watch.news()
+    heard = watch.read_new()
     assert [(one.session, one.entry.type) for one in heard] == [("child", "session"), ("child", "message")]
-    assert watch.news() == []
+    assert watch.read_new() == []
 
 
 def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch):
@@ -88,7 +88,7 @@ def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch
     story.result(reply, "t")
     assert sorted(told(watch)) == ["message", "message", "session"]
     child.say("more")
-    assert watch.news() == []
+    assert watch.read_new() == []
 
 
 def test_rubbish_in_a_log_or_a_journal_is_looked_past(story, watch):

@@ -244,7 +244,7 @@ def test_it_runs_as_a_process(shell, talk, target):
 def test_a_progress_bar_on_what_takes_long(shell, talk):
     """ux: the second that a bar waits for is taken away. The lines come when it is gone."""
     program = (
-        "import sys, wakelog.cli.ui.output as progress; progress._PATIENCE_S = -1\n"
+        "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['copy', '--all', '--to', 'copies']))"
     )
     seen = run_on_terminal([sys.executable, "-c", program], 80, {**os.environ, "NO_COLOR": "1"})

@@ -152,7 +152,7 @@ def test_long_lists_are_cut_on_a_terminal(shell, old):
 def test_a_progress_bar_on_what_takes_long(shell, blobs):
     """ux: logs may be large. The second that a bar waits for is taken away, so that nothing has to be slow."""
     program = (
-        "import sys, wakelog.cli.ui.output as progress; progress._PATIENCE_S = -1\n"
+        "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['gc', '--dry-run']))"
     )
     seen = run_on_terminal([sys.executable, "-c", program], 80, dict(os.environ))

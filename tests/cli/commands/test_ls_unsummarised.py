@@ -14,7 +14,7 @@ MEGABYTES = 30
 # Lists the sessions of a store in a process that may take so much more memory than it has when all is loaded.
 LISTING = """
 import resource, sys
-import wakelog.cli.listing, wakelog.stores.catalog.indexing, wakelog.stores.catalog.hits
+import wakelog.cli.commands.ls, wakelog.stores.catalog.indexing, wakelog.stores.catalog.full_text
 from wakelog.cli import main
 more = int(sys.argv.pop(1)) * 1_000_000
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -151,7 +151,7 @@ def test_a_folder_that_may_not_be_written(shell, monkeypatch):
 
 def test_a_bug_is_one_line_too(shell, monkeypatch):
     """Whatever goes wrong inside, a user gets a line; who wants more asks for it."""
-    monkeypatch.setattr("wakelog.cli.commands.ls.Place", lambda _: 1 / 0)
+    monkeypatch.setattr("wakelog.cli.commands.ls.StoreLocation", lambda _: 1 / 0)
     answer = shell("ls")
     assert answer.code == 1
     assert answer.err.count("\n") == 1

@@ -18,7 +18,7 @@ def tries():
 
 
 def heard(tries, *bodies, session=HERE):
-    return [tries.hear(session, Entry(b"{}", body, seq)) for seq, body in enumerate(bodies)]
+    return [tries.on_entry(session, Entry(b"{}", body, seq)) for seq, body in enumerate(bodies)]
 
 
 def test_every_try_is_counted_and_none_is_announced(tries):

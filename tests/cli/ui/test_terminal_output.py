@@ -98,7 +98,7 @@ def test_a_long_list_is_cut_on_a_terminal(shell, store):
 def test_a_progress_bar_on_what_takes_long(shell, story):
     """Over a second, and on a terminal only. Here the second is taken away, so that nothing has to be slow."""
     program = (
-        "import sys, wakelog.cli.ui.output as progress; progress._PATIENCE_S = -1\n"
+        "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['ls']))"
     )
     seen = run_on_terminal([sys.executable, "-c", program], 80, dict(os.environ))
