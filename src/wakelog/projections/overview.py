@@ -116,7 +116,7 @@ def build_overview(
 def _state_name(
     session: SessionState, branch: BranchState, work: HeadWork, *, held: bool, damaged: bool
 ) -> SessionStateName:
-    """Return the state. A prompt that no worker has begun to answer is pending; a turn that was begun is interrupted."""
+    """Return the state. An unanswered prompt is pending until a worker begins the turn; then it is interrupted."""
     if session.terminated:
         return "terminated"
     if damaged:

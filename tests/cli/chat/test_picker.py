@@ -134,7 +134,7 @@ def test_enter_where_nothing_is_to_come_is_nothing():
     [
         ("", True),
         ("PARSER", True),
-        ("parser rest", True),
+        ("parser idle", True),
         ("parser lexer", False),
         ("/work", True),
         ("crab_user_7", True),

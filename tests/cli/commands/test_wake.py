@@ -42,7 +42,7 @@ def test_after_a_kill_in_the_middle_of_a_reply(shell, script):
     """RUN-8, RUN-20: killed while it streams; woken without an argument, with the configuration gone."""
     model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
     killed(begun(shell, "--model", model, "hi"))
-    assert shell("ls", "--json").json["state"] == "pending"
+    assert shell("ls", "--json").json["state"] == "interrupted"
     woken = shell.process("wake", "agent_user_1", env={"WAKELOG_MODEL": "nosuch:model"})
     assert (woken.code, woken.out) == (0, "word " * 40 + "\n")
     kinds = [entry["type"] for entry in shell("show", "agent_user_1", "--json").rows]
@@ -84,11 +84,11 @@ def test_all(shell, store, script):
     lease = busy.acquire("a worker", ttl_s=60)
     answer = shell.process("wake", "--all")
     assert told(answer.out) == {
-        "crab_user_1": ["| first", " rest"],
+        "crab_user_1": ["| first", " idle"],
         "crab_user_2": [" failed"],
         "crab_user_3": [" being run elsewhere"],
         "crab_user_4": [" waiting"],
-        "crab_user_6": ["| last", " rest"],
+        "crab_user_6": ["| last", " idle"],
     }
     assert answer.code == 1
     assert "/gone.jsonl" in answer.err
@@ -160,7 +160,7 @@ def test_all_at_once(shell, store, script):
         heard += child.stdout.read().decode()
         assert child.wait(60) == 0
     for number in (2, 3, 4):
-        assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " rest"]
+        assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " idle"]
     assert told(heard)["crab_user_1"] == [" cancelled"]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from wakelog.errors import StoreBusy, UsageError
+from wakelog.folders import user_folder
 from wakelog.ports.catalogs import SearchHit, SessionRow
 from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores import load
@@ -53,10 +54,7 @@ def index_path(store_url: str) -> str:
         return IN_MEMORY
     path = os.path.realpath(os.path.expanduser(place if colon and scheme == "jsonl" else store_url))
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):
-        cache = os.path.expanduser("~/.cache")
-    return os.path.join(cache, "wakelog", f"{digest}.sqlite")
+    return os.path.join(user_folder("cache"), f"{digest}.sqlite")
 
 
 def index_in_cache(store_url: str, store: Store, *, lock_wait: LockWait | None = None) -> "Index":
