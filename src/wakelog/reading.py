@@ -182,7 +182,7 @@ def _branch_of_parent(
 ) -> tuple[Branch, list[Damage]]:
     """Return the parent's whole branch up to the fork, and the damage in that part of the parent's history."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
-        raise WakelogError("it is its own ancestor, or has too many")
+        raise WakelogError("the session is its own ancestor or has too many ancestors")
     parent = _read_whole(store, origin.session, children, verify=verify)
     branch = parent.tree.branch(origin.entry)
     assert branch.tip is not None

@@ -253,7 +253,7 @@ def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
 def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
     """Return the scan of a fork's parent, and the number of the node that the fork continues."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
-        raise WakelogError("it is its own ancestor, or has too many")
+        raise WakelogError("the session is its own ancestor or has too many ancestors")
     scanning = Scanning(store, origin.session, verify=verify, verify_inherited=verify, children=children)
     for _ in scanning.entries():
         pass

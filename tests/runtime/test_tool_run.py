@@ -172,7 +172,7 @@ def test_a_tool_that_is_not_at_hand_here():
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
     runtime = rig.runtime().with_changes(tools=lambda _, __: {})
-    with pytest.raises(NotFound, match="not at hand"):
+    with pytest.raises(NotFound, match="not available in this process"):
         asyncio.run(wake(runtime, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []
     assert rig.wake().decision == Idle()
@@ -216,6 +216,6 @@ def test_a_worker_that_was_overtaken_begins_nothing():
             return super().append(session, body, **more)
 
     rig.store.__class__ = Overtaking
-    with pytest.raises(LeaseLost, match="taken this session over"):
+    with pytest.raises(LeaseLost, match="taken over this session"):
         rig.wake()
     assert rig.outside.effects == {}

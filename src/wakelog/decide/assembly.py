@@ -210,7 +210,7 @@ class _JournalDraft:
 
 
 def to_deltas(parts: Iterable[AnyPart]) -> list[ContentDelta]:
-    """Return deltas that `assemble` turns into these parts again; replay streams a reply from them."""
+    """Return deltas that `assemble_parts` turns into these parts again; replay streams a reply from them."""
     pieces: list[ContentDelta] = []
     for part in parts:
         match part:

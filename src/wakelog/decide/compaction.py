@@ -59,7 +59,7 @@ def is_shorter(context: Context, first_kept: str | None, summary: str) -> bool:
 def is_compaction_exhausted(branch: Branch) -> bool:
     """Whether compaction is no longer tried until the next prompt or compaction.
 
-    True after a summary that did not shrink the context, or after `TRIES_MAX` calls for a summary.
+    True after a summary that did not shrink the context, or after `COMPACTION_TRIES_MAX` calls for a summary.
     """
     since = max((node.seq for node in branch.nodes[branch.inherited :] if _resets_attempts(node.value)), default=-1)
     annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]

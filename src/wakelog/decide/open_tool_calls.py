@@ -41,7 +41,7 @@ CallDecision: TypeAlias = Decision | Literal["waits"] | None
 
 
 class ToolCallRule(msgspec.Struct, frozen=True):
-    """A row that judges one open tool call: its name, the texts of its two cells, and its function."""
+    """A rule for one open tool call: its name, the texts of its two cells, and its function."""
 
     name: str
     when: str
@@ -50,7 +50,7 @@ class ToolCallRule(msgspec.Struct, frozen=True):
 
 
 def decide_open_tool_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
-    """Return the row and decision for the open tool calls: wait only if none can proceed. None if none is open."""
+    """Return rule name and decision for the open tool calls: wait only if none can proceed. None if none is open."""
     runs: list[tuple[str, OpenToolCall]] = []
     waits: list[str] = []
     for call in snapshot.pending.open_tool_calls:
@@ -71,7 +71,7 @@ def _decide_call(snapshot: Snapshot, open_call: OpenToolCall) -> tuple[str, Call
         judgement = row.decide(snapshot, open_call)
         if judgement is not None:
             return row.name, judgement
-    raise AssertionError("the last row fits every open call")
+    raise AssertionError("the last rule matches every open tool call")
 
 
 def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -216,44 +216,51 @@ def _nodes_after(branch: Branch, node_id: str) -> tuple[Entry, ...]:
 TOOL_CALL_RULES = (
     ToolCallRule(
         "call not ours",
-        "not made by a call of this session, or its turn was cancelled, or a later prompt stands after it",
-        "Settle: begun → interrupted; the log proves that it never began → skipped; else unknown. It is never run",
+        "no model call of this session made it, or its turn was cancelled, or a later prompt follows it",
+        "SettleToolCall: interrupted if started, skipped if the log proves that it was not, else unknown; never run",
         _not_own,
     ),
     ToolCallRule(
-        "call copied", "its result stands on another branch", "Settle with a copy that names it", _result_elsewhere
+        "call copied", "has a result on another branch", "SettleToolCall with a copy of that result", _result_elsewhere
     ),
     ToolCallRule(
         "call redacted",
-        "a secret was taken out of its input, and it is not begun",
-        "Settle(denied); it is never run",
+        "a secret was redacted in its input, and it was not started",
+        "SettleToolCall (denied); never run",
         _redacted,
     ),
-    ToolCallRule("call decided", "a person has decided about it", "Run, or Settle with what was decided", _decided),
-    ToolCallRule("call waits", "waits for a person", "wait", _waiting),
+    ToolCallRule(
+        "call decided", "a person has decided about it", "RunTools, or SettleToolCall with the decision", _decided
+    ),
+    ToolCallRule("call waits", "has an open question to a person", "wait", _waiting),
     ToolCallRule(
         "call child",
         "has a child session",
-        "wake the child: at rest, its last reply is the result; waiting or held by another: wait",
+        "RunTools wakes the child; the result is its last reply; wait while it waits or another worker runs it",
         _child,
     ),
     ToolCallRule(
         "call unknown",
-        "begun, and may never be replayed; or damage lies behind it",
-        "policy tell: Settle(unknown); policy ask: attention, and the decision becomes the one result",
+        "was started and may not run twice; or the log after it is damaged",
+        "unknown = tell: SettleToolCall (unknown); unknown = ask: AskPerson, whose decision becomes the result",
         _unknown,
     ),
     ToolCallRule(
         "call receipt",
-        "begun, with receipts",
-        "ask the tool: done → Settle with that; not begun → Run; cannot say → as one that may never be replayed",
+        "was started, and its tool has receipts",
+        "CheckReceipt: done → its result; not started → RunTools; not known → as a call that may not run twice",
         _receipt,
     ),
-    ToolCallRule("call safe", "begun, safe", "Run, one attempt more; above attempts_max Settle(error)", _safe),
+    ToolCallRule(
+        "call safe",
+        "was started, and may be repeated",
+        "RunTools again; after attempts_max starts SettleToolCall (error)",
+        _safe,
+    ),
     ToolCallRule(
         "call new",
-        "not begun",
-        "policy deny: Settle(denied); ask: attention; auto: Run; no such tool: Settle(error)",
+        "was not started",
+        "approval deny: SettleToolCall (denied); ask: AskPerson; auto: RunTools; unknown tool: SettleToolCall (error)",
         _not_started,
     ),
 )

@@ -130,7 +130,7 @@ def check_policy(policy: Policy) -> None:
     try:
         msgspec.convert(stored_policy(policy), Policy)
     except (msgspec.ValidationError, TypeError) as error:
-        raise UsageError(f"this is no policy: {error}", hint="see wakelog.decide.policy.Policy") from None
+        raise UsageError(f"not a valid policy: {error}", hint="see wakelog.decide.policy.Policy") from None
     negative = [name for name, value in fields.items() if isinstance(value, int) and value < 0]
     if negative:
         raise UsageError(f"{negative[0]} cannot be below 0", hint="see wakelog.decide.policy.Policy")

@@ -154,7 +154,7 @@ class CleanCopy:
         if there == _ROOT and number is not None:
             self._replacements[number] = self._parent_in_copy(entry)
         elif self._repeated.get(id_hash(entry.id)) != digest_of(_body_to_seal(entry.raw)):
-            self._report_omitted(entry, "repeated", f"the id {entry.id} stands there a second time")
+            self._report_omitted(entry, "repeated", f"the id {entry.id} is used a second time")
 
     def _keep_node(self, entry: Entry) -> None:
         if _is_unreadable(entry):

@@ -337,7 +337,7 @@ def _format_version(line: JsonObject, envelope: UnknownBody) -> int:
     said = line.get("version") if envelope.type == "session" else None
     versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([said] if isinstance(said, int) else [])]
     if min(versions) < _FIRST_VERSION:
-        reason = f"written in format {min(versions)}, which never existed: the first one is {_FIRST_VERSION}"
+        reason = f"written in format {min(versions)}, which does not exist; the first format is {_FIRST_VERSION}"
         raise Undecodable(reason, envelope)
     return max(versions)
 
@@ -382,7 +382,7 @@ _STRING_OR_SIGN = re.compile(_STRING + rb"|[\[\]{},:]", re.DOTALL)
 
 
 def repair_json(raw: bytes, *, clamp_numbers: bool) -> bytes:
-    """Return `raw` without byte order mark and with lone surrogates replaced; with `numbers`, too large ones too."""
+    """Return `raw` without byte order mark and lone surrogates; `clamp_numbers`: and without too large numbers."""
     raw = _without_lone_surrogates(raw.removeprefix(BOM))
     return _STRING_OR_NUMBER.sub(_clamped_number, raw) if clamp_numbers else raw
 

@@ -41,7 +41,7 @@ from wakelog.log.tree import Branch
 class BranchState(msgspec.Struct):
     """The state at the end of a branch.
 
-    `said_*` is what settings name, `answered_*` what the last reply names; `owed` are undelivered replies.
+    `set_*` are the values of settings, `answered_*` those of the last reply.
     """
 
     set_model: str | None = None

@@ -142,7 +142,7 @@ class Context(Value, frozen=True, kw_only=True):
         return sum(message_tokens(message) for message in self.messages)
 
     def first_messages(self, count: int) -> "Context":
-        """Return this context with its first `at` messages only."""
+        """Return this context with its first `count` messages only."""
         return msgspec.structs.replace(self, messages=self.messages[:count], entry_ids=self.entry_ids[:count])
 
 

@@ -17,8 +17,8 @@ from wakelog.projections.context import Context, build_context, message_tokens
 
 _APPROVAL_KEYS = ("approval", "approvals")
 _APPROVAL_TEXTS = {
-    "auto": ("runs unasked", "run unasked"),
-    "ask": ("asks first", "ask first"),
+    "auto": ("runs without approval", "run without approval"),
+    "ask": ("needs approval", "need approval"),
     "deny": ("never runs", "never run"),
 }
 
@@ -29,7 +29,7 @@ def describe_context(entry: ContextEntry, before: ContextEntry | None = None) ->
         ", ".join(
             [*_instruction_changes(entry, before), *_approval_changes(entry, before), *_other_changes(entry, before)]
         )
-        or "as it was"
+        or "unchanged"
     )
 
 

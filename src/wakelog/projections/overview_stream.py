@@ -100,7 +100,7 @@ class ConversationBuilder:
             self.start, self.start_seq = number, node.seq
 
     def _kept_by(self, compaction: Compaction, number: int) -> int:
-        """Return the number of the first node that a compaction keeps, or its own; see `active`."""
+        """Return the number of the first node that a compaction keeps, or its own; see `active_part`."""
         kept = compaction.first_kept_entry_id
         found = self._outline.number(kept) if kept is not None else NO_NUMBER
         is_kept = found != NO_NUMBER and found <= number and self._outline.is_node(found) and self._path[found]
@@ -143,7 +143,7 @@ class OpenWorkBuilder:
     def add(self, value: Body) -> None:
         """Add the next entry."""
         if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
-            # Queued messages belong to the whole session (`QueueFold`); an overview does not use failed sends.
+            # Queued messages belong to the whole session (`QueueBuilder`); an overview does not use failed sends.
             return
         self._work.apply(value)
         if isinstance(value, ModelCall) and not self._has_reply_on_branch(value.reply_id):

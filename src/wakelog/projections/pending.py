@@ -64,7 +64,7 @@ class OpenToolCall(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """Pending work at the end of a branch. `owed` are the undelivered replies."""
+    """Pending work at the end of a branch."""
 
     open_tool_calls: tuple[OpenToolCall, ...] = ()
     undelivered: tuple[UndeliveredReply, ...] = ()

@@ -110,7 +110,7 @@ class QueueBuilder:
                 self._later[value.id] = entry.seq, _with_seq(entry)
         elif isinstance(value, Compaction | Activity):
             queue, is_activity = recorded_queue(value), isinstance(value, Activity)
-            # Of two records with the same seq, `_last_record` prefers an activity.
+            # Of two records with the same seq, `_last_recorded_queue` prefers an activity.
             if queue is not None and (entry.seq, is_activity) >= self._record[:2]:
                 self._record = (entry.seq, is_activity, queue)
                 self._later = {name: kept for name, kept in self._later.items() if kept[0] > entry.seq}

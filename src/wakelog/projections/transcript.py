@@ -76,8 +76,8 @@ def transcript(
 ) -> tuple[TranscriptRow, ...]:
     """Return the rows of a branch. The row of a tool call includes its result, if any; queued messages come last.
 
-    `unsealed` is journal content that is not in the log (`decide/assembly.py`); `running`: a worker is writing it.
-    `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
+    `journal_partials` is journal content that is not in the log (`decide/assembly.py`); `running`: a worker is writing
+    it. `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
     known = TranscriptContext(

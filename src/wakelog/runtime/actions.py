@@ -124,7 +124,7 @@ async def deliver(step: Step, decision: Deliver) -> None:
 
 
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
-    """Call `give` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
+    """Call `send` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
     try:
         await send(channel)
     except Exception as error:  # a channel may be any code, and raise anything

@@ -113,7 +113,7 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 ABSENT_SERVERS = "absentServers"
-"""Key in `ContextRecord.environment` that lists the MCP servers whose tools could not be listed yet."""
+"""Key in `ContextEntry.environment` that lists the MCP servers whose tools could not be listed yet."""
 
 
 def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
@@ -144,7 +144,7 @@ def tool_declaration(tool: Tool) -> Mapping[str, Any]:
 
 
 def with_policy(record: ContextEntry, policy: Policy) -> ContextEntry:
-    """Return the record with another policy; unchanged if the policy is the same."""
+    """Return the entry with another policy; unchanged if the policy is the same."""
     if policy == policy_in_force(record):
         return record
     environment = {**record.environment, "approvalPolicy": policy.approval}

@@ -129,7 +129,7 @@ def _checked_channel_name(channel: Channel) -> str:
     """Return the name of a channel; `UsageError` for a name that would be redacted in the log."""
     if redact(channel.name).hits:
         raise UsageError(
-            "the name of a channel has the shape of a secret, and names are written into the log",
+            "a channel name looks like a secret, and channel names are written to the log",
             hint="give the channel another name",
         )
     return channel.name

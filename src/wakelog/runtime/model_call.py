@@ -199,7 +199,7 @@ class _ModelCallRun:
         await self._send_to_channels(begin)
 
     async def _send_to_channels(self, send: Callable[[Channel], Awaitable[None]]) -> None:
-        """Call `say` with every channel; a channel that raises gets nothing more of this reply."""
+        """Call `send` with every channel; a channel that raises gets nothing more of this reply."""
         for name, channel in [*self.channels.items()]:
             fault = await call_channel(self.step, channel, send)
             if fault is not None:

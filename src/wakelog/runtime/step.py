@@ -175,7 +175,7 @@ async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Qu
 
 
 def write_cancelled(step: Step, request: Queued, text: str = "") -> None:
-    """Write the entry that ends the turn at a person's request; `said` is the displayed text of the reply."""
+    """Write the entry that ends the turn at a person's request; `text` is the displayed text of the reply."""
     content = (Text(text=text),) if text else ()
     step.write(Cancelled(reason="asked by a person", queued_id=request.id, content=content))
 

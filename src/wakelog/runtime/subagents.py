@@ -106,7 +106,7 @@ def _server_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _child_outcome(branch: Branch, report: WakeReport) -> ToolOutcome:
-    """Return the outcome of a child at rest: its last reply, or how it failed."""
+    """Return the outcome of an idle child: its last reply, or how it failed."""
     if isinstance(report.decision, Idle) and report.decision.outcome != "done":
         faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
         message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
@@ -153,7 +153,7 @@ def _open_child(runtime: Runtime, child: str) -> Session | None:
 
 
 async def cancel_subagent(runtime: Runtime, child: str) -> None:
-    """See `Runtime.cancel_subagent`. Runs the child until it is at rest; does nothing if the child does not exist."""
+    """See `Runtime.cancel_subagent`. Runs the child until it is idle; does nothing if the child does not exist."""
     session = _open_child(runtime, child)
     if session is None:
         return

@@ -162,8 +162,8 @@ class _ToolSet:
     def missing_tool_error(self, open_call: OpenToolCall) -> NotFound:
         """Return the error for a call whose tool is not available here."""
         return NotFound(
-            f"the tool {open_call.tool_call.name!r} of {self._step.session.name} is not at hand here",
-            hint="wake the session where that tool is",
+            f"the tool {open_call.tool_call.name!r} of {self._step.session.name} is not available in this process",
+            hint="wake the session in a process that has this tool",
         )
 
 

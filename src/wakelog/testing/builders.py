@@ -1,7 +1,7 @@
 """Builders for sessions by hand, and a deterministic clock.
 
-A `Story` writes through a real `Session`, so its entries are stamped, sealed and have a parent like any others. With a
-`FixedClock` the same calls give the same bytes every time.
+A `SessionBuilder` writes through a real `Session`, so its entries are stamped, sealed and have a parent like any
+others. With a `FixedClock` the same calls give the same bytes every time.
 """
 
 from collections.abc import Mapping, Sequence

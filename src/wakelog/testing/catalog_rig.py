@@ -53,7 +53,7 @@ class CatalogRig(Protocol):
         ...
 
     def catalog(self, store: Store) -> Catalog:
-        """Return a new catalog of a store object, which may be wrapped in `Counting`."""
+        """Return a new catalog of a store object, which may be wrapped in `CountingStore`."""
         ...
 
     def plant(self, session: str, raw: bytes) -> None:

@@ -129,7 +129,7 @@ class _CopyRun:
         except (NotFound, BadId):
             # A subagent that is named in the log and not created yet is no error.
             if wanted.by is not None and wanted.role == "parent":
-                wanted.by.lost.append(MissingItem(wanted.ref, f"no session {wanted.ref} to read through"))
+                wanted.by.lost.append(MissingItem(wanted.ref, f"the parent session {wanted.ref} does not exist"))
             return None
         if name in self._visited:
             return None

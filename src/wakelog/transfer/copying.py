@@ -110,7 +110,7 @@ class LogCopy:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def lines(self, name: str) -> Iterator[Line]:
-        """Yield the lines of the source; `Unreadable` for an error, which concerns this session only."""
+        """Yield the lines of the source; `UnreadableSession` for an error, which concerns this session only."""
         with _as_unreadable():
             yield from self._source.load(name)
 
@@ -119,7 +119,7 @@ class LogCopy:
         with _as_unreadable():
             found = self._source.name(name)
         if found != name:
-            raise UnreadableSession(StoreError(f"{name} is the id of another session, so its log cannot be told apart"))
+            raise UnreadableSession(StoreError(f"{name} is also the id of another session, so the name is ambiguous"))
         before = -1
         while True:
             beside = _TargetLog(
@@ -129,7 +129,10 @@ class LogCopy:
             if not beside.has_more:
                 return seen
             if seen.size == before:
-                raise Conflict(f"{name} went on in the other store", hint="copy it from there, or leave it there")
+                raise Conflict(
+                    f"{name} has more entries in the target store",
+                    hint="copy it in the other direction, or leave it out",
+                )
             # A concurrent copy may have sent what was added here meanwhile: reading again shows that.
             before = seen.size
 
@@ -211,8 +214,8 @@ class LogCopy:
             self._meter.step(seen.name, len(raw))
         found = f"sha256:{digest.hexdigest()}"
         if found != seen.digest:
-            message = f"{seen.name} is not the same in the other store: {seen.digest} here, {found} there"
-            raise Damaged(message, hint="`wakelog verify` says more on either side")
+            message = f"{seen.name} differs after the copy: {seen.digest} in the source, {found} in the target"
+            raise Damaged(message, hint="run `wakelog verify` on both stores")
 
 
 class _TargetLog:
@@ -230,8 +233,10 @@ class _TargetLog:
         self._fill(len(raw))
         theirs, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
         if not raw.startswith(theirs):
-            message = f"{self._called} is another log in the other store: they part behind byte {self.size:,}"
-            raise Conflict(message, hint="leave it there, or copy this one to a store of its own")
+            message = (
+                f"{self._called} is a different log in the target store: the bytes differ after byte {self.size:,}"
+            )
+            raise Conflict(message, hint="copy it to another store, or leave it out")
         self.size += len(theirs)
 
     @property
@@ -247,7 +252,7 @@ class _TargetLog:
 
 @contextlib.contextmanager
 def _as_unreadable() -> Iterator[None]:
-    """Turn a `StoreError` of the source into `Unreadable`, so that other sessions are still copied."""
+    """Turn a `StoreError` of the source into `UnreadableSession`, so that other sessions are still copied."""
     try:
         yield
     except StoreError as error:

@@ -157,7 +157,7 @@ def test_a_right_to_read(rig, role):
     reader = PostgresStore(url)
     assert log_bytes(reader) == log_bytes(rig.store)
     assert reader.follow("s", after=0, pieces={}, timeout_s=0.1).lines == ()
-    assert "lacks a right (permission denied" in failure(lambda: reader.append("s", body("m1"), after=0), NoAccess)
+    assert "lacks a permission (permission denied" in failure(lambda: reader.append("s", body("m1"), after=0), NoAccess)
     reader.close()
 
 
@@ -199,10 +199,10 @@ def test_a_read_only_server(rig, role):
     [
         ("53100", "the server's disk is full"),
         ("53200", "out of memory"),
-        ("57P03", "does not take connections"),
+        ("57P03", "does not accept connections"),
         ("55P03", "holds a lock in PostgreSQL"),
-        ("XX001", "finds its own files damaged"),
-        ("22000", "says: something else"),
+        ("XX001", "reports damaged files"),
+        ("22000", "reports: something else"),
     ],
 )
 def test_what_the_server_meets(rig, code, said):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexer
 
 FIND_MAX = 20
-# More than can be shown, and small enough to be multiplied (see `hits.py`).
+# More than can be shown, and small enough to be multiplied (see `full_text.py`).
 _LIMIT_MAX = 1 << 40
 _row_decoder = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
@@ -215,5 +215,5 @@ def _hit_position(after: str | None, mark: int) -> HitPosition | None:
         return None
     place = decode_cursor(after, HitPosition)
     if place.query != mark:
-        raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
+        raise UsageError("this cursor belongs to another query", hint="use the query that returned the cursor")
     return place

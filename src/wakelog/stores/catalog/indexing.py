@@ -48,7 +48,7 @@ from wakelog.stores.catalog.tables import (
 
 
 class SearchableText(msgspec.Struct, frozen=True):
-    """The searchable text of an entry and the names of its tools, as encoded by `listed`."""
+    """The searchable text of an entry and the names of its tools, as encoded by `encode_names`."""
 
     text: str
     tools: str = ""
@@ -112,8 +112,8 @@ def _json_leaves(value: Any) -> Iterator[str]:
                 yield str(number)
 
 
-# `_ASKED_FIRST`, `_ASKED`: sizes of the first and the largest group of logs looked up at once. The other two estimate
-# the memory of a row and of an entry, without the text.
+# `_LOOKUP_FIRST`, `_LOOKUP_MAX`: sizes of the first and the largest group of logs looked up at once. The other two
+# estimate the memory of a row and of an entry, without the text.
 _LOOKUP_FIRST = 16
 _LOOKUP_MAX = 256
 _ROW_BYTES = 1_000
@@ -214,7 +214,7 @@ class Indexer:
         with contextlib.suppress(NeedsFullRead):
             return self._index_from_start(due, seen, LogSummarizer(self._store, due.stat))
         # The log cannot be read in segments: it is damaged, or an entry refers to one that is no longer in memory. The
-        # memory of the first `LogFold` has been released by now.
+        # memory of the first `LogSummarizer` has been released by now.
         return self._index_from_start(due, seen, StreamSummarizer(self._store, due.stat))
 
     def _index_from_start(
@@ -320,7 +320,7 @@ class NoSummary(Exception):
 
 
 class _LogReading:
-    """Feed one log into its fold, to the end or to the first error, which is kept in `error`."""
+    """Feed one log to its summarizer, to the end or to the first error, which is kept in `error`."""
 
     def __init__(self, fold: LogSummarizer | StreamSummarizer, name: str) -> None:
         self.fold = fold
@@ -345,7 +345,7 @@ class _LogReading:
             self.error = error
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """See `LogFold.summary` and `StreamFold.summary`."""
+        """See `LogSummarizer.summary` and `StreamSummarizer.summary`."""
         try:
             return self.fold.summary()
         except (NotFound, NeedsFullRead):

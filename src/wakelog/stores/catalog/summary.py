@@ -141,7 +141,7 @@ class LogSummarizer:
     def _condense(self, full: int) -> None:
         """Replace the entries so far by a bookmark in memory; if none can be made, retry after the next segment.
 
-        Raises `Rewritten` after `_SEGMENTS_MAX` segments without a bookmark.
+        Raises `NeedsFullRead` after `_SEGMENTS_MAX` segments without a bookmark.
         """
         self._full = full + self._segment
         mark, tree = self._mark_in_memory()
@@ -190,7 +190,7 @@ class LogSummarizer:
         return tree
 
     def _condensed_parent(self, origin: Origin, children: tuple[str, ...], segment: int) -> Branch:
-        """Return the inherited branch of a fork, condensed by a compaction; raise `Rewritten` if that fails."""
+        """Return the inherited branch of a fork, condensed by a compaction; raise `NeedsFullRead` if that fails."""
         if self._parent is None:
             try:
                 self._parent, self._inherited = condensed_branch(self._store, origin, children, segment)
@@ -219,7 +219,7 @@ class LogSummarizer:
         return branch
 
     def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
-        """Add a later annotation of a node on the path; raise `Rewritten` if its node is no longer held."""
+        """Add a later annotation of a node on the path; raise `NeedsFullRead` if its node is no longer held."""
         names = [name for name in (subject_id(entry.value), entry.value.parent_id) if name is not None]
         if entry.is_node or not names:
             return
@@ -235,7 +235,7 @@ class LogSummarizer:
     # ── from a bookmark ──────────────────────────────────────────────────────────────────────────
 
     def _tree_from(self, mark: Bookmark) -> Tree:
-        """Return the tree of a log that plainly continues from its bookmark, or raise `Rewritten`."""
+        """Return the tree of a log that plainly continues from its bookmark, or raise `NeedsFullRead`."""
         seqs = [entry.value.seq for entry in self._entries]
         if (
             not self._found_bookmark
@@ -253,7 +253,7 @@ class LogSummarizer:
         return tree
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
-        """Raise `Rewritten` for an entry that refers to something before the compaction, or that would be damage."""
+        """Raise `NeedsFullRead` for an entry that refers to an entry before the compaction, or would be damage."""
         parent = entry.value.parent_id
         is_plain = parent is not None and self._knows(parent)
         if entry.offset > mark.offset:
@@ -314,7 +314,7 @@ class LogSummarizer:
 def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], segment: int) -> tuple[Branch, str]:
     """Return the branch of the parent session of a fork, read in segments, and the first prompt before it.
 
-    Raises `Rewritten` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
+    Raises `NeedsFullRead` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
     """
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise NeedsFullRead

@@ -233,7 +233,7 @@ class JsonlStore:
         name = self.name(session)
         with self._logs.append_lock(name) as log:
             if log.size != size:
-                raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
+                raise Conflict(f"{name} has {log.size:,} bytes in this store, not {size:,}")
             if log.doubt is not None:
                 self._logs.resolve_doubt(name, log)
             self._write(name, log, raw, durable=True)
@@ -246,7 +246,7 @@ class JsonlStore:
         if not can_append_after(end, after=after, torn_bytes=behind):
             there = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
             if there is None:
-                raise Conflict(f"{name} has moved on to entry {end.seq}")
+                raise Conflict(f"{name} already has entry {end.seq}")
             if durable:
                 self._sync(name, log)
             return SealedLine(*there)
@@ -376,7 +376,7 @@ class JsonlStore:
     def _check_fence(self, name: str, fence: int) -> None:
         record = self._leases.read(name)
         if record is None or record.fence != fence:
-            raise LeaseLost(f"another worker has taken {name} over")
+            raise LeaseLost(f"another worker has taken over {name}")
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 

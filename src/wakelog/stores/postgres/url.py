@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wakelog.errors import UsageError
 
-_HINT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for signs that mean something in a URL"
+_HINT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with reserved characters percent-encoded"
 _PARAMETER = re.compile(r'URI query parameter: "(\w{1,40})"')
 # Timeouts for servers that do not answer, also on connections that are already open.
 _DEFAULTS: dict[str, str] = {
@@ -97,5 +97,5 @@ def _parsed(url: str) -> dict[str, Any]:
 
 def _is_pooled(pooler: str | None) -> bool:
     if pooler not in (None, "transaction"):
-        raise UsageError("the only `pooler` there is a word for is `transaction`", hint="…?pooler=transaction")
+        raise UsageError(f"unknown pooler {pooler!r}", hint="use …?pooler=transaction")
     return pooler is not None
