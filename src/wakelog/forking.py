@@ -36,13 +36,13 @@ def fork(session: Session, at: str | None = None) -> Session:
     target = tree.find(at) if at is not None else tree.head
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
-    card = tree.header
+    header = tree.header
     owner, node = _owner(session, tree, target)
     child = Session.create(
         session.store,
-        agent=card.agent or "agent",
-        sender=card.sender or "user",
-        cwd=card.cwd,
+        agent=header.agent or "agent",
+        sender=header.sender or "user",
+        cwd=header.cwd,
         parent=Origin(session=owner, entry=target, h=find_seal(node.raw)),
         clock=session.clock,
         redact=_redact_mode(tree, target),
@@ -56,8 +56,8 @@ def fork(session: Session, at: str | None = None) -> Session:
 
 def _redact_mode(tree: Tree, target: str) -> RedactMode:
     """Return which secrets to remove from the new header. The policy is looked up only if there are any."""
-    card = tree.header
-    if redact_entry(card) is card:
+    header = tree.header
+    if redact_entry(header) is header:
         return "assignments"
     return policy_in_force(branch_state(tree.branch(target)).context).redact
 

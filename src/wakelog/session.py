@@ -213,20 +213,20 @@ class Session:
 
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
         """Append a person's message at the head, or queue it while the agent is busy."""
-        said: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
-        _check_message(said)
+        body: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
+        _check_message(body)
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
             busy = self.store.held(self.name) is not None or bool(open_tool_calls(self._log.tree.branch()))
             if not busy:
-                return self._stamped(Message(message=said), entry_id)
-            if not isinstance(said, Prompt):
+                return self._stamped(Message(message=body), entry_id)
+            if not isinstance(body, Prompt):
                 raise Conflict(
                     f"{self.name} is busy: only user messages can be queued", hint="try again when it is idle"
                 )
             self._check_queue()
-            return self._stamped(Queued(message=said, mode=mode), entry_id)
+            return self._stamped(Queued(message=body, mode=mode), entry_id)
 
         return self._append(compose)
 
@@ -319,13 +319,13 @@ class Session:
     def _cancel_and_wait(self, wait_s: float) -> Entry | None:
         """Request cancellation of the current turn, if any, and wait for the worker to release the session."""
         is_held = self.store.held(self.name) is not None
-        asked = self.append(Queued(mode="cancel")) if is_held or is_turn_open(self._log.tree.branch()) else None
+        request = self.append(Queued(mode="cancel")) if is_held or is_turn_open(self._log.tree.branch()) else None
         until = time.monotonic() + wait_s
         while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
             self._catch_up()
             self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LEASE_POLL_S))
         self._catch_up()
-        return asked
+        return request
 
     # ── lease ────────────────────────────────────────────────────────────────────────────────────
 
@@ -436,9 +436,9 @@ class Session:
         entry = self._log.tree.entry(value.id)
         if entry is None:
             return None
-        stood = entry.value
+        stored = entry.value
         again = msgspec.structs.replace(
-            value, parent_id=stood.parent_id, timestamp=stood.timestamp, turn_id=stood.turn_id
+            value, parent_id=stored.parent_id, timestamp=stored.timestamp, turn_id=stored.turn_id
         )
         if self._encode(again) != unseal(entry.raw):
             raise Conflict(f"another entry with the id {value.id} exists, with other content")
@@ -529,7 +529,7 @@ class Session:
         self._check_format(reader.damage)
 
     def _check_format(self, damage: Iterable[Damage]) -> None:
-        if any(hurt.kind == "newer" for hurt in damage):
+        if any(defect.kind == "newer" for defect in damage):
             raise NewerFormat(
                 f"{self.name} has entries in a newer format than {FORMAT_VERSION}, which this wakelog writes",
                 hint="upgrade wakelog",

@@ -183,8 +183,8 @@ IN_DATABASES = (
         "a torn tail that grew is read in two",
         "LOG-9",
         "stores/jsonl/store.py::JsonlStore._caught_up",
-        "stood is not None and stood.size < log.size and not stood.lacks_newline",
-        "stood is not None and stood.size < log.size",
+        "previous is not None and previous.size < log.size and not previous.lacks_newline",
+        "previous is not None and previous.size < log.size",
         (f"{FILES}::test_a_torn_tail_that_grows",),
     ),
     Mutant(

@@ -287,9 +287,9 @@ def _is_in_log(tree: Tree, subject: Entry) -> bool:
         case ModelCall(reply_id=reply_id):
             return any(isinstance(it, Partial) and (it.reply_id, it.tool_call_id) == (reply_id, None) for it in since)
         case ToolStarted(reply_id=reply_id, tool_call_id=call_id):
-            said = [value.message if isinstance(value, Message) else value for value in since]
-            told = [it for it in said if isinstance(it, Partial | ToolResult)]
-            return any((it.reply_id, it.tool_call_id) == (reply_id, call_id) for it in told)
+            values = [value.message if isinstance(value, Message) else value for value in since]
+            outcomes = [it for it in values if isinstance(it, Partial | ToolResult)]
+            return any((it.reply_id, it.tool_call_id) == (reply_id, call_id) for it in outcomes)
     return False
 
 

@@ -32,11 +32,11 @@ def decide_damage(snapshot: Snapshot) -> Decision | None:
         return None
     if snapshot.policy.unknown == "tell":
         return ReportDamage(found)
-    asked = _question(snapshot, found)
-    if asked is None:
+    question = _question(snapshot, found)
+    if question is None:
         return AskAboutDamage(found)
-    answer = _answer(snapshot, asked)
-    return Await(attention=(asked.id,)) if answer is None else ReportDamage(found, answer)
+    answer = _answer(snapshot, question)
+    return Await(attention=(question.id,)) if answer is None else ReportDamage(found, answer)
 
 
 def _precedes_model_call(snapshot: Snapshot) -> bool:
@@ -48,33 +48,35 @@ def _precedes_model_call(snapshot: Snapshot) -> bool:
 
 def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
     """Return the question that was asked about exactly these holes, if any."""
-    asked = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)]
-    return next((it for it in asked if it.reason == DAMAGE_REASON and set(it.refs) == set(found.refs)), None)
+    questions = [
+        annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)
+    ]
+    return next((it for it in questions if it.reason == DAMAGE_REASON and set(it.refs) == set(found.refs)), None)
 
 
-def _answer(snapshot: Snapshot, asked: Attention) -> AttentionResolved | None:
+def _answer(snapshot: Snapshot, question: Attention) -> AttentionResolved | None:
     resolved = [
         annotation.value
         for annotation in snapshot.branch.annotations
         if isinstance(annotation.value, AttentionResolved)
     ]
-    return next((it for it in resolved if it.attention_id == asked.id), None)
+    return next((it for it in resolved if it.attention_id == question.id), None)
 
 
 def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
     """Return the notice for the model about the holes and the tools of lost replies."""
-    said = [words.DAMAGE_HOLES.format(places=len(found.holes))]
+    paragraphs = [words.DAMAGE_HOLES.format(places=len(found.holes))]
     if found.tools:
-        said.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
+        paragraphs.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
     else:
-        said.append(words.DAMAGE_NO_TRACE)
+        paragraphs.append(words.DAMAGE_NO_TRACE)
     if found.delivered:
-        said.append(words.DAMAGE_SENT.format(count=len(found.delivered)))
+        paragraphs.append(words.DAMAGE_SENT.format(count=len(found.delivered)))
     if answer is not None and answer.result is not None:
-        said.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
+        paragraphs.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
     elif answer is not None and answer.decision in _OUTCOME_TEXTS:
-        said.append(_OUTCOME_TEXTS[answer.decision])
-    return "\n\n".join((*said, words.DAMAGE_CHECK))
+        paragraphs.append(_OUTCOME_TEXTS[answer.decision])
+    return "\n\n".join((*paragraphs, words.DAMAGE_CHECK))
 
 
 def _tool_text(tool: LostTool) -> str:

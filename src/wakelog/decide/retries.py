@@ -146,12 +146,12 @@ def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
 def next_delivery(snapshot: Snapshot) -> Deliver | None:
     """Return the first send that is not waiting for a retry, by the time of the last entry."""
     if snapshot.rules_version < 2:
-        debts = (debt for debt in snapshot.pending.undelivered if debt.channel in snapshot.channels)
-        return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
+        replies = (reply for reply in snapshot.pending.undelivered if reply.channel in snapshot.channels)
+        return next((Deliver(reply.reply_id, reply.channel) for reply in replies), None)
     now_ms = _last_entry_ms(snapshot)
-    for debt, failed in _next_of_each_channel(snapshot):
+    for reply, failed in _next_of_each_channel(snapshot):
         if failed is None or not _is_waiting(failed, now_ms):
-            return Deliver(debt.reply_id, debt.channel)
+            return Deliver(reply.reply_id, reply.channel)
     return None
 
 
@@ -160,14 +160,14 @@ def next_retry(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Aw
     waiting = (
         []
         if snapshot.rules_version < 2
-        else [(_due_ms(failed), debt, failed) for debt, failed in _waiting_retries(snapshot)]
+        else [(_due_ms(failed), reply, failed) for reply, failed in _waiting_retries(snapshot)]
     )
     if not waiting:
         return None
-    due_ms, debt, failed = min(waiting, key=lambda each: each[0])
+    due_ms, reply, failed = min(waiting, key=lambda each: each[0])
     if before_ms is not None and due_ms > before_ms:
         return None
-    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(debt.reply_id, debt.channel)
+    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(reply.reply_id, reply.channel)
 
 
 def failed_attempts(state: BranchState, reply_id: str, channel: str) -> int:
@@ -180,22 +180,22 @@ def has_waiting_retry(state: BranchState, channel: str) -> bool:
     """Whether an earlier reply waits for a retry on a channel; a new reply is then not streamed to it."""
     failures = _failures(state)
     return any(
-        _may_try(debt, failures) and _key(debt) in failures for debt in state.undelivered if debt.channel == channel
+        _may_try(reply, failures) and _key(reply) in failures for reply in state.undelivered if reply.channel == channel
     )
 
 
 def _waiting_retries(snapshot: Snapshot) -> Iterator[tuple[UndeliveredReply, SendFailed]]:
-    return ((debt, failed) for debt, failed in _next_of_each_channel(snapshot) if failed is not None)
+    return ((reply, failed) for reply, failed in _next_of_each_channel(snapshot) if failed is not None)
 
 
 def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[UndeliveredReply, SendFailed | None]]:
     """Return, for each attached channel, the reply to send next and its last failed attempt, if any."""
     failures = _failures(snapshot.state)
     first: dict[str, UndeliveredReply] = {}
-    for debt in snapshot.pending.undelivered:
-        if debt.channel in snapshot.channels and _may_try(debt, failures):
-            first.setdefault(debt.channel, debt)
-    return [(debt, failures.get(_key(debt))) for debt in first.values()]
+    for reply in snapshot.pending.undelivered:
+        if reply.channel in snapshot.channels and _may_try(reply, failures):
+            first.setdefault(reply.channel, reply)
+    return [(reply, failures.get(_key(reply))) for reply in first.values()]
 
 
 def _may_try(reply: UndeliveredReply, failures: dict[tuple[str, str], SendFailed]) -> bool:

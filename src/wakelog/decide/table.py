@@ -121,8 +121,8 @@ def _cancel_requested(snapshot: Snapshot) -> Decision | None:
         or snapshot.pending.interrupted
         or snapshot.state.ends_in in ("prompt", "result", "faulted")
     )
-    asked = [queued for queued in snapshot.pending.queue if queued.mode == "cancel"]
-    return CancelTurn(asked[0]) if asked and under_way else None
+    requests = [queued for queued in snapshot.pending.queue if queued.mode == "cancel"]
+    return CancelTurn(requests[0]) if requests and under_way else None
 
 
 def _cancelled(snapshot: Snapshot) -> Decision | None:
@@ -170,8 +170,8 @@ def _compaction_requested(snapshot: Snapshot) -> Decision | None:
     for queued in snapshot.pending.queue:
         kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
         if queued.mode == "compact" and kept is not None and can_keep_from(snapshot.branch, kept):
-            said = queued.message.text if queued.message is not None else ""
-            return Compact(kept, "manual", said, queued.id)
+            instructions = queued.message.text if queued.message is not None else ""
+            return Compact(kept, "manual", instructions, queued.id)
     return None
 
 

@@ -98,9 +98,9 @@ def _case_folded(text: str) -> str:
     return unicodedata.normalize("NFKC", upper.casefold())
 
 
-def _truncated(text: str, most: int) -> str:
+def _truncated(text: str, max_bytes: int) -> str:
     """Return the start of a text, at most `most` bytes, without splitting a character."""
-    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore").rstrip("-")
+    return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore").rstrip("-")
 
 
 def _digest(text: str) -> str:

@@ -139,7 +139,7 @@ class Tree:
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
         """Record the places where entries are lost."""
-        self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.may_hide_entries)
+        self._holes.update((defect.offset, defect) for defect in damage if defect.may_hide_entries)
 
     @property
     def last_loss_offset(self) -> int:
@@ -159,7 +159,7 @@ class Tree:
         if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if isinstance(entry.value, Compaction) and entry.value.state is not None:
-            self._carried_replies.update(debt.reply_id for debt in entry.value.state.owed)
+            self._carried_replies.update(reply.reply_id for reply in entry.value.state.owed)
         if head is not None:
             self.set_head(head, entry.seq)
 
@@ -285,8 +285,8 @@ class Tree:
 
     def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
         """Return the places where entries of a branch may be lost: those since its last compaction."""
-        folds = [self.nodes[node] for node in path if node not in self._inherited]
-        last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
+        own_nodes = [self.nodes[node] for node in path if node not in self._inherited]
+        last = next((node for node in reversed(own_nodes) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
         own = [*self._holes.values(), *(damage_of_reference(entry) for entry in self._references_to_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)

@@ -172,7 +172,9 @@ def _added_messages(one: Context, two: Context, common: int) -> tuple[AddedMessa
 
 def _encoded_messages(context: Context) -> list[tuple[str, bytes]]:
     """Return each message as its entry id and its canonical bytes."""
-    return [(entry, canonical_json(said)) for entry, said in zip(context.entry_ids, context.messages, strict=True)]
+    return [
+        (entry, canonical_json(message)) for entry, message in zip(context.entry_ids, context.messages, strict=True)
+    ]
 
 
 def _dropped_messages(one: Context, two: Context, branch: Branch) -> tuple[DroppedMessage, ...]:

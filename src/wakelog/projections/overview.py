@@ -117,7 +117,7 @@ def _state_name(
         return "waiting"
     if branch.ends_in == "failed":
         return "failed"
-    said = any(queued.mode != "cancel" for queued in work.queue)
-    if work.open_tool_calls or work.is_interrupted or said or branch.ends_in in ("prompt", "result", "faulted"):
+    has_requests = any(queued.mode != "cancel" for queued in work.queue)
+    if work.open_tool_calls or work.is_interrupted or has_requests or branch.ends_in in ("prompt", "result", "faulted"):
         return "dormant" if session.dormant else "owes"
     return "undelivered" if branch.undelivered else "rest"

@@ -107,28 +107,28 @@ class ConversationBuilder:
         return found if is_kept else number
 
     def _track_tool_calls(self, value: Message, number: int) -> None:
-        said = value.message
-        if isinstance(said, Reply):
-            for call in said.tool_calls:
+        message = value.message
+        if isinstance(message, Reply):
+            for call in message.tool_calls:
                 self._unanswered.setdefault(call.id, []).append((number, id_hash(value.id)))
-        elif isinstance(said, ToolResult) and said.tool_call_id in self._unanswered:
-            self._close_tool_call(said)
+        elif isinstance(message, ToolResult) and message.tool_call_id in self._unanswered:
+            self._close_tool_call(message)
 
     def _close_tool_call(self, result: ToolResult) -> None:
         """Remove the tool call that a result answers: the latest one with its id, of the reply that it names."""
-        asked = self._unanswered[result.tool_call_id]
+        calls = self._unanswered[result.tool_call_id]
         reply = id_hash(result.reply_id) if result.reply_id is not None else None
-        for at in range(len(asked) - 1, -1, -1):
-            if reply in (None, asked[at][1]):
-                del asked[at]
+        for at in range(len(calls) - 1, -1, -1):
+            if reply in (None, calls[at][1]):
+                del calls[at]
                 break
-        if not asked:
+        if not calls:
             del self._unanswered[result.tool_call_id]
 
     @property
     def open_tool_calls(self) -> int:
         """The number of open tool calls."""
-        return sum(number >= self._first_kept for asked in self._unanswered.values() for number, _ in asked)
+        return sum(number >= self._first_kept for calls in self._unanswered.values() for number, _ in calls)
 
 
 class OpenWorkBuilder:

@@ -242,9 +242,9 @@ def _as_json(value: Any) -> Any:
 def _redact_text(text: Any, rule: RedactMode, hits: list[str]) -> Any:
     if not isinstance(text, str):
         return text
-    said = redact(text, rule)
-    hits += said.hits
-    return said.text
+    redacted = redact(text, rule)
+    hits += redacted.hits
+    return redacted.text
 
 
 def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> Any:

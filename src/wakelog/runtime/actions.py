@@ -46,8 +46,8 @@ def ask_person(step: Step, decision: AskPerson) -> None:
     call = decision.open_call
     name = call.tool_call.name
     if decision.reason == "approve" and name not in {tool.get("name") for tool in step.tool_declarations()}:
-        said = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
-        step.write(Message(message=tool_result(call, "error", said)))
+        content = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
+        step.write(Message(message=tool_result(call, "error", content)))
         return
     step.write(
         Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.tool_call.id), about=call.reply_id
@@ -74,8 +74,8 @@ def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:
 
 def take_queued(step: Step, decision: TakeQueued) -> None:
     """Write a queued message as a prompt on the branch."""
-    said = decision.queued.message
-    prompt = said if isinstance(said, Prompt) else Prompt(content=said.content if said else ())
+    message = decision.queued.message
+    prompt = message if isinstance(message, Prompt) else Prompt(content=message.content if message else ())
     step.write(Message(message=msgspec.structs.replace(prompt, queued_id=decision.queued.id)))
 
 

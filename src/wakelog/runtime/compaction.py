@@ -45,9 +45,9 @@ class _SummaryRequest:
         request = build_request(context, blobs, answers=answers, purpose="compaction")
         reply = provider.stream(request)
         self._write_call(context)
-        asked = await run_until_cancelled(self.step, self._stream(reply))
-        if asked is not None:
-            write_cancelled(self.step, asked)
+        cancel = await run_until_cancelled(self.step, self._stream(reply))
+        if cancel is not None:
+            write_cancelled(self.step, cancel)
         elif (error := self._rejection()) is not None:
             content = fit_entry_content(self.draft.content)
             self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._usage))
@@ -80,8 +80,8 @@ class _SummaryRequest:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async with contextlib.aclosing(self._limited(reply)) as said:
-            async for delta in said:
+        async with contextlib.aclosing(self._limited(reply)) as deltas:
+            async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     return
@@ -92,8 +92,8 @@ class _SummaryRequest:
 
     @property
     def _summary(self) -> str:
-        said = "".join(part.text for part in self.draft.content if isinstance(part, Text))
-        return self.step.without_secrets(said).strip()
+        text = "".join(part.text for part in self.draft.content if isinstance(part, Text))
+        return self.step.without_secrets(text).strip()
 
     @property
     def _usage(self) -> Usage | None:

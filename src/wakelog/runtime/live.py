@@ -145,12 +145,12 @@ class HookRunner:
 
     async def texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:
         """Return the texts in the order of the hooks, without empty ones."""
-        turn, told = self._texts_by_session.get(context.session, ("", ()))
+        turn, known_texts = self._texts_by_session.get(context.session, ("", ()))
         if turn != context.turn_id or not turn:
-            said = [await self._text(each, context) for each in hooks]
-            told = tuple(text for text in said if text)
-            self._texts_by_session[context.session] = (context.turn_id, told)
-        return told
+            texts = [await self._text(each, context) for each in hooks]
+            known_texts = tuple(text for text in texts if text)
+            self._texts_by_session[context.session] = (context.turn_id, known_texts)
+        return known_texts
 
     async def _text(self, hook: HookSettings, context: HookContext) -> str:
         if has_redaction_mark(hook.options):

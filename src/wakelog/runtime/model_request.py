@@ -175,8 +175,8 @@ async def limited_stream(
                 if fault is not None:
                     yield fault
                     return
-            for heard in kept.add(delta):
-                yield heard
+            for kept_delta in kept.add(delta):
+                yield kept_delta
 
 
 class _EntryCapacity:

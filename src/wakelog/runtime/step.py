@@ -69,8 +69,8 @@ class Step:
 
     def tool_declarations(self) -> Sequence[Mapping[str, Any]]:
         """Return the declarations of the tools in force."""
-        record = self.state.context
-        return declared_tools(self.runtime.store.blobs, record.tools if record is not None else None)
+        entry = self.state.context
+        return declared_tools(self.runtime.store.blobs, entry.tools if entry is not None else None)
 
     def available_tools(self) -> Mapping[str, Tool]:
         """Return the available tools by name."""

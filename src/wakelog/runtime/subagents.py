@@ -54,8 +54,10 @@ def _write_settings_and_prompt(child: Session, task: SubagentTask, blobs: Blobs)
     """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
     if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
-        record = _child_settings(task.context)
-        child.append(record if task.profile is None else _other_agent_settings(task.profile, record, task.cwd, blobs))
+        settings = _child_settings(task.context)
+        child.append(
+            settings if task.profile is None else _other_agent_settings(task.profile, settings, task.cwd, blobs)
+        )
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=task.prompt),))))
 

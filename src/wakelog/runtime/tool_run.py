@@ -74,7 +74,7 @@ def child_error(step: Step, open_call: OpenToolCall) -> WakelogError | None:
 
 
 def _subagent_task(step: Step, open_call: OpenToolCall, child: str) -> SubagentTask:
-    card, named = step.header, _argument(open_call, "agent")
+    header, named = step.header, _argument(open_call, "agent")
     other = declared_profiles(step.tool_declarations()).get(named)
     provider, model = split_model(other.model) if other is not None and other.model else (None, None)
     return SubagentTask(
@@ -83,9 +83,9 @@ def _subagent_task(step: Step, open_call: OpenToolCall, child: str) -> SubagentT
         parent_session=step.session.id,
         reply_id=open_call.reply_id,
         tool_call_id=open_call.tool_call.id,
-        agent=named if other is not None else card.agent or "agent",
-        sender=card.sender or "user",
-        cwd=card.cwd,
+        agent=named if other is not None else header.agent or "agent",
+        sender=header.sender or "user",
+        cwd=header.cwd,
         model=model or step.state.model,
         provider=provider or step.state.provider,
         context=step.state.context,
@@ -266,13 +266,13 @@ async def _write_results_as_tools_end(
 
 
 async def _cancel_running(
-    step: Step, left: dict["asyncio.Task[ToolOutcome | None]", _RunningTool], asked: Queued
+    step: Step, left: dict["asyncio.Task[ToolOutcome | None]", _RunningTool], cancel: Queued
 ) -> None:
     """Stop the tools that still run and end the turn. Later steps settle their calls."""
     for task, ended in left.items():
         await cancel_and_wait(task)
         _write_partial_output(step, ended)
-    write_cancelled(step, asked)
+    write_cancelled(step, cancel)
 
 
 def _write_partial_output(step: Step, ended: _RunningTool) -> None:

@@ -157,22 +157,22 @@ def rerun_tool(session: Session, entry_id: str) -> Entry:
     assert parent is not None
     call_id, reply_id = session.clock.new_id(), session.clock.new_id()
     session.append(ModelCall(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
-    said = Reply(content=(call,), call_id=call_id)
-    session.append(Message(id=reply_id, message=said), at=parent, fork=True)
+    repeated = Reply(content=(call,), call_id=call_id)
+    session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)
     # The question is written before the head is moved, so that no worker finds the new call without it.
-    asked = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
+    question = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
     session.move_head(reply_id, reason="rerun")
-    return asked
+    return question
 
 
 def _reply_and_call(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
     """Return the reply and the tool call that an entry belongs to."""
     node = tree.nodes[node_id]
-    said = node.value.message if isinstance(node.value, Message) else None
-    if isinstance(said, ToolResult):
-        return _call_of_result(tree, node, said)
-    if isinstance(said, Reply) and len(said.tool_calls) == 1:
-        return node, said.tool_calls[0]
+    message = node.value.message if isinstance(node.value, Message) else None
+    if isinstance(message, ToolResult):
+        return _call_of_result(tree, node, message)
+    if isinstance(message, Reply) and len(message.tool_calls) == 1:
+        return node, message.tool_calls[0]
     raise UsageError(
         f"{node_id} is not a tool result", hint="use the id of a tool result, or of a reply with exactly one tool call"
     )
@@ -180,9 +180,9 @@ def _reply_and_call(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
 
 def _call_of_result(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
     for before in reversed(tree.branch(node.id).nodes):
-        said = before.value.message if isinstance(before.value, Message) else None
-        if isinstance(said, Reply) and result.reply_id in (None, before.id):
-            for call in said.tool_calls:
+        message = before.value.message if isinstance(before.value, Message) else None
+        if isinstance(message, Reply) and result.reply_id in (None, before.id):
+            for call in message.tool_calls:
                 if call.id == result.tool_call_id:
                     return before, call
     raise NotFound(f"the tool call of the result {node.id} cannot be found")
@@ -215,8 +215,8 @@ async def compact_now(
     if not held:
         # Checked before the request is written: one that cannot be answered here would wait in the queue.
         check_model(runtime.open_provider, session.name, branch_state(branch))
-    asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
-    return CompactionResult(asked) if held else await _wake_until_compacted(runtime, session, asked)
+    request = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
+    return CompactionResult(request) if held else await _wake_until_compacted(runtime, session, request)
 
 
 async def _wake_until_compacted(runtime: Runtime, session: Session, request: Entry) -> CompactionResult:
@@ -262,11 +262,15 @@ def _first_kept(branch: Branch, keep: str) -> str | None:
     return context.entry_ids[at] if at else None
 
 
-def _compaction_result(session: Session, asked: str) -> CompactionResult | None:
+def _compaction_result(session: Session, request_id: str) -> CompactionResult | None:
     """Return the result of the model call for a request; None if there is no such call yet."""
     entries = session.tree.own_entries()
     call = next(
-        (entry.value for entry in entries if isinstance(entry.value, ModelCall) and entry.value.queued_id == asked),
+        (
+            entry.value
+            for entry in entries
+            if isinstance(entry.value, ModelCall) and entry.value.queued_id == request_id
+        ),
         None,
     )
     if call is None:

@@ -141,8 +141,8 @@ def check_first_decision(runtime: Runtime, session: Session, verdict: Verdict) -
 
 def _report(session: Session, decision: Decision, rules: tuple[str, ...], *, after: int) -> WakeReport:
     nodes = session.branch().nodes
-    said = [node.value.message for node in nodes if isinstance(node.value, Message)]
-    text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
+    messages = [node.value.message for node in nodes if isinstance(node.value, Message)]
+    text = next((message.text for message in reversed(messages) if isinstance(message, Reply)), "")
     return WakeReport(session.name, decision, rules, text, _error(decision, nodes), _usage_after(session, after))
 
 

@@ -80,8 +80,8 @@ def with_retries(
     A store that is already retrying is not wrapped twice: its inner store gets a new wrapper, with its own lease state
     and, unless `notice` is given, the same notice.
     """
-    told = notice or (store.notice if isinstance(store, RetryingStore) else None)
-    return RetryingStore(without_retries(store), uptime, told)
+    given_notice = notice or (store.notice if isinstance(store, RetryingStore) else None)
+    return RetryingStore(without_retries(store), uptime, given_notice)
 
 
 def _log_warning(text: str, *, is_told: bool) -> None:

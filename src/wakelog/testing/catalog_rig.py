@@ -38,7 +38,7 @@ QUERIES = (
     "type:session_renamed",
     "cwd:/repo since:2026-01-01 -reply",
     "-since:2026-01-01T10:00:20Z type:message",
-    "sender:nobody",
+    "sender:missing",
     "nothing-like-this",
 )
 

@@ -170,8 +170,8 @@ class LogCopy:
                 at = self._send_from(seen, at)
                 break
             except Conflict:
-                stood, at = at, self._compare_again(seen)
-                if at == stood:
+                before, at = at, self._compare_again(seen)
+                if at == before:
                     raise
         self._check(seen)
 

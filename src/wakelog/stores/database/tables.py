@@ -233,16 +233,16 @@ _TIME_MS_MAX = 253_402_300_799_999
 
 def make_row(raw: bytes, body: bytes, seq: int) -> Row:
     """The row of an encoded entry `body` with this seq; `raw` are its bytes as stored."""
-    said = envelope_of(body)
-    if said is None:
+    envelope = envelope_of(body)
+    if envelope is None:
         return Row(raw, seq)
     return Row(
         raw,
         seq,
-        said.id if is_id(said.id) else None,
-        said.parent_id if said.parent_id is not None and is_id(said.parent_id) else None,
-        said.type if 0 < len(said.type) <= _TYPE_MAX_CHARS and said.type.isprintable() else None,
-        _storable_time_ms(said.timestamp),
+        envelope.id if is_id(envelope.id) else None,
+        envelope.parent_id if envelope.parent_id is not None and is_id(envelope.parent_id) else None,
+        envelope.type if 0 < len(envelope.type) <= _TYPE_MAX_CHARS and envelope.type.isprintable() else None,
+        _storable_time_ms(envelope.timestamp),
     )
 
 

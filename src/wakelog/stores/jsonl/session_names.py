@@ -221,10 +221,10 @@ class SessionNames:
             return self._names[session]
         if not is_name(session):
             raise BadId(f"not a session id or name: {session[:60]!r}")
-        for way in (self._linked_name, self._plain_name, self._searched_name):
+        for find in (self._linked_name, self._plain_name, self._searched_name):
             # An id need not be valid as a file name.
             with contextlib.suppress(NotFound, BadId):
-                self._names[session] = way(session)
+                self._names[session] = find(session)
                 return self._names[session]
         if ".." in session and os.path.lexists(os.path.join(self._folder.path, session + LOG_SUFFIX)):
             raise BadId(

@@ -282,9 +282,9 @@ class JsonlStore:
         if log.end is not None and log.end.size == log.size:
             return log.end
         # Bytes after a last line without LF belong to that line, so the line is read again.
-        stood, log.end = log.end, None
-        is_good = stood is not None and stood.size < log.size and not stood.lacks_newline
-        known = stood if is_good else _last_sealed(log.log, log.size)
+        previous, log.end = log.end, None
+        is_good = previous is not None and previous.size < log.size and not previous.lacks_newline
+        known = previous if is_good else _last_sealed(log.log, log.size)
         end = known or LogEnd()
         for line in split_lines(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and find_seal(line.raw) is None:

@@ -62,13 +62,13 @@ _REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
 
 def statement_error(error: psycopg.Error, url: PostgresUrl) -> StoreError:
     """The `StoreError` for an error of a statement."""
-    code, said = error.sqlstate or "", error.diag.message_primary or str(error)
+    code, text = error.sqlstate or "", error.diag.message_primary or str(error)
     if code in _DAMAGE:
-        return Damaged(f"{url} reports damaged files: {_one_line(said)}", hint="restore them from a backup")
+        return Damaged(f"{url} reports damaged files: {_one_line(text)}", hint="restore them from a backup")
     if code not in _MESSAGES:
         kind = Unavailable if is_connection_error(error) else StoreError
-        return kind(f"{url} reports: {_one_line(said)}", hint="see the server's log")
-    return _error_of_code(code, url, _one_line(said))
+        return kind(f"{url} reports: {_one_line(text)}", hint="see the server's log")
+    return _error_of_code(code, url, _one_line(text))
 
 
 def connection_error(error: psycopg.Error, url: PostgresUrl) -> StoreError:

@@ -338,8 +338,8 @@ class PostgresTables:
     ) -> bool:
         """See `StoreTables`."""
         whose = {"boot": process.boot, "pids": process.pids, "pid": process.pid, "born": process.born}
-        asked = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
-        found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | asked)
+        lease = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
+        found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | lease)
         self._notify(addition.session, found)
         return bool(found)
 

@@ -233,8 +233,8 @@ class SqliteTables:
         """Add one row to each of many logs in the caller's transaction; or to none, if any of them is refused."""
         if not all(map(_is_plain, additions)):
             return False
-        said = [_append_values(self._key(db, addition.session), addition) for addition in additions]
-        if db.executemany(_APPEND, said).rowcount == len(additions):
+        values = [_append_values(self._key(db, addition.session), addition) for addition in additions]
+        if db.executemany(_APPEND, values).rowcount == len(additions):
             return True
         # It is not known which one was refused. Another writer may run now, so the caller adds them one by one.
         db.execute("ROLLBACK")
@@ -342,8 +342,8 @@ class SqliteTables:
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
         """See `StoreTables`."""
         with self._file.reading() as db:
-            asked = (_JOURNALS_SINCE, (session, since, PIECES_MAX)) if since else (_JOURNALS, (session, PIECES_MAX))
-            return [JournalRow(*row) for row in db.execute(*asked)]
+            query = (_JOURNALS_SINCE, (session, since, PIECES_MAX)) if since else (_JOURNALS, (session, PIECES_MAX))
+            return [JournalRow(*row) for row in db.execute(*query)]
 
     def journal_replies(self, session: str) -> list[str]:
         """See `StoreTables`."""
@@ -397,8 +397,8 @@ def _is_plain(addition: Addition) -> bool:
 def _append_values(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
     """The parameters of `_APPEND` for an addition of one row."""
     row = addition.rows[0]
-    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
-    return key, addition.session, addition.fence, addition.size, *said
+    columns = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
+    return key, addition.session, addition.fence, addition.size, *columns
 
 
 def _add_one_by_one(db: sqlite3.Connection, addition: Addition) -> bool:
