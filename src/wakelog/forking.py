@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import tool_result
 from wakelog.decide.policy import RedactMode, policy_in_force
 from wakelog.errors import Damaged
@@ -121,4 +121,4 @@ def _result_for(open_call: OpenToolCall, tree: Tree) -> ToolResult:
         return tool_result(open_call, "interrupted", (Text(text=_STARTED_TEXT),))
     if _is_proven_unstarted(tree, open_call):
         return tool_result(open_call, "skipped", (Text(text=_SKIPPED_TEXT),))
-    return tool_result(open_call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))
+    return tool_result(open_call, "unknown", (Text(text=wording.UNKNOWN_RECORDED),))

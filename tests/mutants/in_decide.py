@@ -147,7 +147,7 @@ IN_DECIDE = (
         "a denied tool runs",
         "RUN-13",
         "decide/open_tool_calls.py::_decided",
-        '_settle(open_call, "denied", words.DENIED_BY_PERSON)',
+        '_settle(open_call, "denied", wording.DENIED_BY_PERSON)',
         "RunTools((open_call,))",
         (f"{CALLS}::test_decisions_become_the_one_result", f"{PEOPLE}::test_approved_is_run_and_denied_is_not"),
     ),

@@ -7,7 +7,7 @@ Rule 2: each hole is reported once per branch; the entry of the notice names it 
 Rule 3: if the policy lets a person decide about unknown outcomes, a person is asked first.
 """
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import AskAboutDamage, Await, Decision, ReportDamage, Snapshot
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import BaseMessage
@@ -18,8 +18,8 @@ DAMAGE_REASON = "damage"
 """The `reason` of an `attention` entry that asks about damage."""
 
 _OUTCOME_TEXTS = {
-    "ran": words.DAMAGE_RAN,
-    "did not run": words.DAMAGE_DID_NOT_RUN,
+    "ran": wording.DAMAGE_RAN,
+    "did not run": wording.DAMAGE_DID_NOT_RUN,
 }
 
 
@@ -65,18 +65,18 @@ def _answer(snapshot: Snapshot, question: Attention) -> AttentionResolved | None
 
 def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
     """Return the notice for the model about the holes and the tools of lost replies."""
-    paragraphs = [words.DAMAGE_HOLES.format(places=len(found.holes))]
+    paragraphs = [wording.DAMAGE_HOLES.format(places=len(found.holes))]
     if found.tools:
-        paragraphs.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
+        paragraphs.append("\n".join((wording.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
     else:
-        paragraphs.append(words.DAMAGE_NO_TRACE)
+        paragraphs.append(wording.DAMAGE_NO_TRACE)
     if found.delivered:
-        paragraphs.append(words.DAMAGE_SENT.format(count=len(found.delivered)))
+        paragraphs.append(wording.DAMAGE_SENT.format(count=len(found.delivered)))
     if answer is not None and answer.result is not None:
-        paragraphs.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
+        paragraphs.append(wording.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
     elif answer is not None and answer.decision in _OUTCOME_TEXTS:
         paragraphs.append(_OUTCOME_TEXTS[answer.decision])
-    return "\n\n".join((*paragraphs, words.DAMAGE_CHECK))
+    return "\n\n".join((*paragraphs, wording.DAMAGE_CHECK))
 
 
 def _tool_text(tool: LostTool) -> str:

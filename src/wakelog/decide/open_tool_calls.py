@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import AskPerson, Await, CheckReceipt, Decision, RunTools, SettleToolCall, Snapshot
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Content, Prompt, Text, ToolResult, ToolStatus
@@ -77,17 +77,17 @@ def _decide_call(snapshot: Snapshot, open_call: OpenToolCall) -> tuple[str, Call
 def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     after = _nodes_after(snapshot.branch, open_call.reply_id)
     if any(isinstance(node.value, Cancelled) for node in after):
-        why = words.SKIPPED_CANCELLED
+        why = wording.SKIPPED_CANCELLED
     elif not open_call.is_own:
-        why = words.SKIPPED_FOREIGN
+        why = wording.SKIPPED_FOREIGN
     elif any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after):
-        why = words.SKIPPED_NEW_MESSAGE
+        why = wording.SKIPPED_NEW_MESSAGE
     else:
         return None
     if open_call.starts or open_call.child_session or (open_call.start_may_be_lost and snapshot.rules_version < 2):
-        return _settle(open_call, "interrupted", words.INTERRUPTED)
+        return _settle(open_call, "interrupted", wording.INTERRUPTED)
     if snapshot.rules_version >= 2 and not _is_proven_unstarted(snapshot, open_call):
-        return _settle(open_call, "unknown", words.UNKNOWN_RECORDED if open_call.made_elsewhere else words.UNKNOWN)
+        return _settle(open_call, "unknown", wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN)
     return _settle(open_call, "skipped", why)
 
 
@@ -116,7 +116,7 @@ def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     is_lost = (
         snapshot.policy.redacts and not open_call.may_have_started and has_redaction_mark(open_call.tool_call.input)
     )
-    return _settle(open_call, "denied", words.REDACTED) if is_lost else None
+    return _settle(open_call, "denied", wording.REDACTED) if is_lost else None
 
 
 def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -136,10 +136,10 @@ def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
                 else RunTools((open_call,))
             )
         case "ran":
-            return _settle(open_call, "ok", words.RAN)
+            return _settle(open_call, "ok", wording.RAN)
         case "did not run":
-            return _settle(open_call, "skipped", words.DID_NOT_RUN)
-    return _settle(open_call, "denied", words.DENIED_BY_PERSON)
+            return _settle(open_call, "skipped", wording.DID_NOT_RUN)
+    return _settle(open_call, "denied", wording.DENIED_BY_PERSON)
 
 
 def _waiting(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -166,7 +166,9 @@ def _start_may_be_lost(snapshot: Snapshot, since: Entry) -> bool:
 
 def decide_unknown(open_call: OpenToolCall, policy: Policy) -> AskPerson | SettleToolCall:
     """Decide a tool call whose outcome is unknown and that may not run twice: ask a person, or settle as unknown."""
-    return AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", words.UNKNOWN)
+    return (
+        AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", wording.UNKNOWN)
+    )
 
 
 def _receipt(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -177,19 +179,19 @@ def _safe(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     if not open_call.starts:
         return None
     if open_call.starts >= snapshot.policy.attempts_max:
-        return _settle(open_call, "error", words.TOO_MANY_ATTEMPTS.format(attempts=open_call.starts))
+        return _settle(open_call, "error", wording.TOO_MANY_ATTEMPTS.format(attempts=open_call.starts))
     return RunTools((open_call,))
 
 
 def _not_started(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     agreed = snapshot.policy.approval_of(open_call.tool_call.name)
     if agreed == "deny":
-        return _settle(open_call, "denied", words.DENIED)
+        return _settle(open_call, "denied", wording.DENIED)
     return AskPerson(open_call, "approve") if agreed == "ask" or open_call.rerun else RunTools((open_call,))
 
 
 def _settle(open_call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
-    full_text = text + words.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
+    full_text = text + wording.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
     result, whole = tool_result(open_call, status, (Text(text=full_text),)), open_call.output_blob
     return SettleToolCall(open_call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
 

@@ -13,7 +13,7 @@ it, so two rules that both read the clock could be decided differently in a repl
 from collections.abc import Iterator
 from typing import Literal
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Deliver, FailTurn, Snapshot
 from wakelog.decide.policy import SENDS_MAX
 from wakelog.decide.timing import retry_delay_ms
@@ -44,8 +44,8 @@ def too_many_faults(snapshot: Snapshot) -> FailTurn | None:
         return None
     fault = last_fault(snapshot.branch) if snapshot.state.ends_in == "faulted" else None
     error = fault.value.error if fault is not None and isinstance(fault.value, Failed) else None
-    why = words.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
-    return FailTurn("faults", words.TOO_MANY_FAULTS.format(faults=faults) + why)
+    why = wording.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
+    return FailTurn("faults", wording.TOO_MANY_FAULTS.format(faults=faults) + why)
 
 
 def consecutive_faults(snapshot: Snapshot) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.compaction import can_keep_from, is_compaction_exhausted, plan_compaction
 from wakelog.decide.damage import decide_damage
 from wakelog.decide.decisions import (
@@ -199,7 +199,7 @@ def _model_call_or_compaction(snapshot: Snapshot) -> Decision:
     """
     policy = snapshot.policy
     if snapshot.state.steps >= policy.steps_max:
-        return FailTurn("steps", words.TOO_MANY_STEPS.format(steps=snapshot.state.steps))
+        return FailTurn("steps", wording.TOO_MANY_STEPS.format(steps=snapshot.state.steps))
     overflow = overflow_limit(snapshot)
     limit = min(filter(None, (policy.compact_at, overflow)), default=0)
     if not limit or build_context(snapshot.branch, policy.strategy, state=snapshot.state).tokens <= limit:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.damage import DAMAGE_REASON, notice_text
 from wakelog.decide.decisions import (
     AskAboutDamage,
@@ -46,7 +46,7 @@ def ask_person(step: Step, decision: AskPerson) -> None:
     call = decision.open_call
     name = call.tool_call.name
     if decision.reason == "approve" and name not in {tool.get("name") for tool in step.tool_declarations()}:
-        content = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
+        content = (Text(text=wording.NO_SUCH_TOOL.format(name=name)),)
         step.write(Message(message=tool_result(call, "error", content)))
         return
     step.write(

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from wakelog.clock import SystemClock
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.decide.policy import HookSettings
 from wakelog.decide.wording import valid_utf8
@@ -154,7 +154,7 @@ class HookRunner:
 
     async def _text(self, hook: HookSettings, context: HookContext) -> str:
         if has_redaction_mark(hook.options):
-            return words.HOOK_FAILED.format(name=hook.name, why=words.HOOK_REDACTED)
+            return wording.HOOK_FAILED.format(name=hook.name, why=wording.HOOK_REDACTED)
         return await _run_hook(open_hook(hook, self._hooks, self._catalog), context)
 
 
@@ -162,4 +162,4 @@ async def _run_hook(hook: Hook, context: HookContext) -> str:
     try:
         return valid_utf8(await hook.before_run(context))
     except Exception as error:  # noqa: BLE001 - a hook may be any code, and raise anything
-        return words.HOOK_FAILED.format(name=hook.name, why=valid_utf8(str(error)) or type(error).__name__)
+        return wording.HOOK_FAILED.format(name=hook.name, why=valid_utf8(str(error)) or type(error).__name__)

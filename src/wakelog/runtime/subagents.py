@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import policy_in_force, redact_mode, stored_policy
 from wakelog.errors import Conflict, NotFound, Untrusted, WakelogError
@@ -112,8 +112,8 @@ def _child_outcome(branch: Branch, report: WakeReport) -> ToolOutcome:
     if isinstance(report.decision, Idle) and report.decision.outcome != "done":
         faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
         message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
-        return ToolOutcome(words.CHILD_FAILED.format(message=message), is_error=True)
-    return ToolOutcome(report.text or words.CHILD_WITHOUT_REPLY, is_error=not report.text)
+        return ToolOutcome(wording.CHILD_FAILED.format(message=message), is_error=True)
+    return ToolOutcome(report.text or wording.CHILD_WITHOUT_REPLY, is_error=not report.text)
 
 
 def is_subagent_blocked(runtime: Runtime, child: str) -> bool:

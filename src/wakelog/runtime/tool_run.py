@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.assembly import partial_from_output
 from wakelog.decide.decisions import AskPerson, CheckReceipt, RunTools
 from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark, tool_result
@@ -45,13 +45,13 @@ def write_spawned(step: Step, open_call: OpenToolCall) -> str:
 def subagent_refusal(step: Step, open_call: OpenToolCall) -> str | None:
     """Return why a tool call may not start a child; None if it may."""
     if step.policy.children <= 0:
-        return words.TOO_DEEP
+        return wording.TOO_DEEP
     if not _argument(open_call, "prompt"):
-        return words.NO_PROMPT
+        return wording.NO_PROMPT
     named, others = _argument(open_call, "agent"), declared_profiles(step.tool_declarations())
     if not named or named in others:
         return None
-    return words.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else words.NO_OTHER_AGENTS
+    return wording.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else wording.NO_OTHER_AGENTS
 
 
 def _argument(open_call: OpenToolCall, key: str) -> str:
@@ -185,7 +185,10 @@ async def _start(step: Step, box: _ToolSet, open_call: OpenToolCall) -> _Running
     tool = box.available.get(open_call.tool_call.name)
     if tool is None or open_call.tool_call.name not in box.declared:
         _write_result(
-            step, open_call, ToolOutcome(words.NO_SUCH_TOOL.format(name=open_call.tool_call.name), is_error=True), None
+            step,
+            open_call,
+            ToolOutcome(wording.NO_SUCH_TOOL.format(name=open_call.tool_call.name), is_error=True),
+            None,
         )
         return None
     if isinstance(tool, SubagentTool):

@@ -385,7 +385,7 @@ class HistorySuite:
         for number in range(3):
             store.append("s", body(f"m{number}", f"text {number}"), after=number)
         before = log_bytes(store)
-        rig.hurt("s", b'"text 1"', b'"text\x001"')
+        rig.corrupt("s", b'"text 1"', b'"text\x001"')
         other = rig.again()
         assert log_bytes(other) == before.replace(b'"text 1"', b'"text\x001"')
         reader = EntryReader()

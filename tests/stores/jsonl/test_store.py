@@ -42,7 +42,7 @@ class JsonlRig:
         beside = (".locks", f".locks/{name}.lock", f".locks/{name}.lease", ".journals", f".journals/{name}", "by-id")
         return [folder, *(os.path.join(folder, path) for path in (*beside, f".journals/{name}/r1", f"{name}.jsonl"))]
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         with open(self.store.folder.log_path(self.store.name(session)), "r+b") as file:
             at = file.read().index(old)
             file.seek(at)
