@@ -71,7 +71,7 @@ IN_DATABASES = (
         "SQLite takes in another program's database",
         "law 13",
         "stores/sqlite/file.py::SqliteFile._check_ours",
-        "tables and ours != APPLICATION_ID",
+        "tables and application_id != APPLICATION_ID",
         "False",
         (f"{SQLITE}::test_another_programs_database_is_left_alone",),
     ),

@@ -116,8 +116,8 @@ IN_RUNTIME = (
         "output is not clipped",
         "VIEW-6",
         "runtime/tool_run.py::_write_result",
-        "clip(whole, step.policy.clip)",
-        "whole, False",
+        "clip(full_text, step.policy.clip)",
+        "full_text, False",
         (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
     ),
     Mutant(

@@ -51,7 +51,14 @@ def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
     questions = [
         annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)
     ]
-    return next((it for it in questions if it.reason == DAMAGE_REASON and set(it.refs) == set(found.refs)), None)
+    return next(
+        (
+            question
+            for question in questions
+            if question.reason == DAMAGE_REASON and set(question.refs) == set(found.refs)
+        ),
+        None,
+    )
 
 
 def _answer(snapshot: Snapshot, question: Attention) -> AttentionResolved | None:
@@ -60,7 +67,7 @@ def _answer(snapshot: Snapshot, question: Attention) -> AttentionResolved | None
         for annotation in snapshot.branch.annotations
         if isinstance(annotation.value, AttentionResolved)
     ]
-    return next((it for it in resolved if it.attention_id == question.id), None)
+    return next((answer for answer in resolved if answer.attention_id == question.id), None)
 
 
 def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:

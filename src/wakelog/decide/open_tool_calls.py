@@ -192,8 +192,10 @@ def _not_started(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
 
 def _settle(open_call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
     full_text = text + wording.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
-    result, whole = tool_result(open_call, status, (Text(text=full_text),)), open_call.output_blob
-    return SettleToolCall(open_call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
+    result, output_blob = tool_result(open_call, status, (Text(text=full_text),)), open_call.output_blob
+    return SettleToolCall(
+        open_call, msgspec.structs.replace(result, truncated=output_blob is not None, blob=output_blob)
+    )
 
 
 def tool_result(open_call: OpenToolCall, status: ToolStatus, content: Content) -> ToolResult:

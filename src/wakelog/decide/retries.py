@@ -65,15 +65,17 @@ def _without_ended_elsewhere(snapshot: Snapshot, calls: list[tuple[ModelCall, in
     """Drop calls whose reply or failure is on another branch: those attempts do not count on this one."""
     if not calls:
         return []
-    nodes, here = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
-    failed = {node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in here}
+    nodes, on_branch = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
+    failed = {
+        node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in on_branch
+    }
     return [(call, seq) for call, seq in calls if call.reply_id not in nodes and call.key not in failed]
 
 
 def _calls_since_last_message(branch: Branch) -> list[tuple[ModelCall, int]]:
-    here: set[str] = set()
+    on_branch: set[str] = set()
     for node in reversed(branch.nodes):
-        here.add(node.id)
+        on_branch.add(node.id)
         if isinstance(node.value, Message | Cancelled | Compaction):
             break
     return [
@@ -81,7 +83,7 @@ def _calls_since_last_message(branch: Branch) -> list[tuple[ModelCall, int]]:
         for annotation in branch.annotations
         if isinstance(annotation.value, ModelCall)
         and annotation.value.purpose == "reply"
-        and annotation.value.parent_id in here
+        and annotation.value.parent_id in on_branch
     ]
 
 

@@ -141,8 +141,8 @@ class CleanCopy:
         """Copy an entry if the copy can hold it."""
         if _is_unreadable(entry):
             self._skip_unreadable(entry)
-        elif (there := self._new.number(entry.id)) != NO_NUMBER:
-            self._handle_repeated(entry, there)
+        elif (known := self._new.number(entry.id)) != NO_NUMBER:
+            self._handle_repeated(entry, known)
         elif entry.is_node:
             self._keep_node(entry)
         else:

@@ -52,8 +52,8 @@ def _approval_changes(entry: ContextEntry, before: ContextEntry | None) -> Itera
     old = _approval_by_tool(before) if before is not None else {}
     now = {tool: tools.get(tool, approval) for tool in (*tools, *(tool for tool in old if tool not in tools))}
     then = {tool: old.get(tool, was) if before is not None else approval for tool in now}
-    for how, (one, several) in _APPROVAL_TEXTS.items():
-        names = [tool for tool in now if now[tool] == how != then[tool]]
+    for setting, (one, several) in _APPROVAL_TEXTS.items():
+        names = [tool for tool in now if now[tool] == setting != then[tool]]
         if names:
             yield f"{', '.join(names)} {several if len(names) > 1 else one}"
 
@@ -162,11 +162,11 @@ def _common_messages(one: Context, two: Context) -> int:
 
 
 def _added_messages(one: Context, two: Context, common: int) -> tuple[AddedMessage, ...]:
-    there = set(_encoded_messages(one))
+    in_first = set(_encoded_messages(one))
     return tuple(
         AddedMessage(entry=worded[0], number=at + 1, tokens=message_tokens(two.messages[at]))
         for at, worded in enumerate(_encoded_messages(two))
-        if at >= common and worded not in there
+        if at >= common and worded not in in_first
     )
 
 
@@ -178,18 +178,18 @@ def _encoded_messages(context: Context) -> list[tuple[str, bytes]]:
 
 
 def _dropped_messages(one: Context, two: Context, branch: Branch) -> tuple[DroppedMessage, ...]:
-    there = set(two.entry_ids)
-    whole, nodes = set(build_context(branch).entry_ids), {node.id for node in branch.nodes}
+    in_second = set(two.entry_ids)
+    in_full_context, nodes = set(build_context(branch).entry_ids), {node.id for node in branch.nodes}
 
     def why(entry: str) -> DropReason:
-        if entry in whole:
+        if entry in in_full_context:
             return "kept" if two.strategy == "full" else "window"
         return "fold" if entry in nodes else "branch"
 
     return tuple(
         DroppedMessage(entry=entry, why=why(entry), tokens=message_tokens(message))
         for entry, message in zip(one.entry_ids, one.messages, strict=True)
-        if entry not in there
+        if entry not in in_second
     )
 
 

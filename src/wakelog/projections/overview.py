@@ -52,10 +52,10 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     `held`: a worker holds its lease; `damaged`: reading it found damage.
     """
     branch = tree.branch()
-    session, here = session_state(tree), branch_state(branch)
-    found = pending(branch, here)
-    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, here.queue))
-    return build_overview(tree.header, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+    session, state = session_state(tree), branch_state(branch)
+    found = pending(branch, state)
+    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, state.queue))
+    return build_overview(tree.header, tree.last_seq + 1, tree.head, session, state, work, held=held, damaged=damaged)
 
 
 class HeadWork(msgspec.Struct, frozen=True):

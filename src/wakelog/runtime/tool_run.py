@@ -302,9 +302,9 @@ def _write_outcome(step: Step, ended: _RunningTool) -> bool:
 
 def _write_result(step: Step, open_call: OpenToolCall, outcome: ToolOutcome, started: Entry | None) -> None:
     """Write the one result of a call: its clipped text, then its media."""
-    whole = step.without_secrets(valid_utf8(outcome.text))
-    text, truncated = clip(whole, step.policy.clip)
-    blob = step.runtime.store.blobs.put(whole.encode(), "text/plain") if truncated else None
+    full_text = step.without_secrets(valid_utf8(outcome.text))
+    text, truncated = clip(full_text, step.policy.clip)
+    blob = step.runtime.store.blobs.put(full_text.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()
     content = (*((Text(text=text),) if text else ()), *outcome.media)
     result = tool_result(open_call, "error" if outcome.is_error else "ok", content)

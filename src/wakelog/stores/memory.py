@@ -197,10 +197,10 @@ class MemoryStore:
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> SealedLine:
         end = self._end(log)
         if not can_append_after(end, after=after, torn_bytes=behind):
-            there = find_appended(body, self._lines(log, after), after=after)
-            if there is None:
+            stored = find_appended(body, self._lines(log, after), after=after)
+            if stored is None:
                 raise Conflict(f"the session already has entry {end.seq}")
-            return SealedLine(*there)
+            return SealedLine(*stored)
         written = end.seal(body)
         log.data += written
         raw = written.strip(b"\n")

@@ -122,11 +122,11 @@ class LogCopy:
             raise UnreadableSession(StoreError(f"{name} is also the id of another session, so the name is ambiguous"))
         before = -1
         while True:
-            beside = _TargetLog(
+            target_log = _TargetLog(
                 self._target, session, name, None if self._was_empty else name_in(self._target, session)
             )
-            seen = self._read(session, name, needed_by, beside)
-            if not beside.has_more:
+            seen = self._read(session, name, needed_by, target_log)
+            if not target_log.has_more:
                 return seen
             if seen.size == before:
                 raise Conflict(
@@ -136,11 +136,11 @@ class LogCopy:
             # A concurrent copy may have sent what was added here meanwhile: reading again shows that.
             before = seen.size
 
-    def _read(self, session: str, name: str, needed_by: str | None, beside: "_TargetLog") -> SourceSession:
+    def _read(self, session: str, name: str, needed_by: str | None, target_log: "_TargetLog") -> SourceSession:
         digest, needs, reader = hashlib.sha256(), LogReferences(), EntryReader()
         for line in self.lines(name):
             raw = line.bytes
-            beside.compare(raw)
+            target_log.compare(raw)
             digest.update(raw)
             needs.add(line)
             reader.feed(line)
@@ -155,8 +155,8 @@ class LogCopy:
             needs=needs,
             journals=journals,
             needed_by=needed_by,
-            there=beside.size,
-            to=beside.name,
+            there=target_log.size,
+            to=target_log.name,
             damage=tuple(reader.damage),
         )
 
@@ -201,11 +201,11 @@ class LogCopy:
 
     def _compare_again(self, seen: SourceSession) -> int:
         """Return how many bytes of the log as first read the target has now; `Conflict` if it has other bytes."""
-        beside = _TargetLog(self._target, seen.id, seen.name, name_in(self._target, seen.id))
-        seen.to = beside.name
+        target_log = _TargetLog(self._target, seen.id, seen.name, name_in(self._target, seen.id))
+        seen.to = target_log.name
         for raw in _first_bytes(self.lines(seen.name), seen.size):
-            beside.compare(raw)
-        return beside.size
+            target_log.compare(raw)
+        return target_log.size
 
     def _check(self, seen: SourceSession) -> None:
         digest = hashlib.sha256()
@@ -231,13 +231,13 @@ class _TargetLog:
     def compare(self, raw: bytes) -> None:
         """Compare the next bytes of the source; `Conflict` if the target has others."""
         self._fill(len(raw))
-        theirs, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
-        if not raw.startswith(theirs):
+        target_bytes, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
+        if not raw.startswith(target_bytes):
             message = (
                 f"{self._called} is a different log in the target store: the bytes differ after byte {self.size:,}"
             )
             raise Conflict(message, hint="copy it to another store, or leave it out")
-        self.size += len(theirs)
+        self.size += len(target_bytes)
 
     @property
     def has_more(self) -> bool:

@@ -231,30 +231,30 @@ class RowStore:
             return error
 
     def _already_there(self, known: SessionRef, append: AppendRequest, end: LogEnd) -> SealedLine:
-        there = find_appended(append.body, self.load(known.id, after=append.after), after=append.after)
-        if there is None:
+        stored = find_appended(append.body, self.load(known.id, after=append.after), after=append.after)
+        if stored is None:
             raise Conflict(f"{known.name} already has entry {end.seq}")
         if append.durable:
             # The writer of the entry may have died before it was durable.
             self._tables.sync()
-        return SealedLine(*there)
+        return SealedLine(*stored)
 
     def _refused(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
         """The answer for a refused draft; None if the log has grown and its end must be read again."""
         try:
             known = self._find(append.session)
             self._check_fence(known, append.fence)
-            there = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
-            if there is None:
+            stored = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
+            if stored is None:
                 return None
-            raw = there.raw.strip(b"\n")
+            raw = stored.raw.strip(b"\n")
             if unseal(raw) != append.body:
                 return Conflict(f"another entry with the id {draft.row.id} exists, with other content")
             if append.durable:
                 self._tables.sync()
         except WakelogError as error:
             return error
-        return SealedLine(find_seq(raw) or 0, Line(raw, there.size - len(raw) - 1))
+        return SealedLine(find_seq(raw) or 0, Line(raw, stored.size - len(raw) - 1))
 
     def _end(self, session: str) -> LogEnd:
         """The current end of a log. A sealed last line is trusted; else the log is read from its start."""

@@ -244,12 +244,12 @@ class JsonlStore:
             self._logs.resolve_doubt(name, log)
         end = log.end = self._caught_up(log)
         if not can_append_after(end, after=after, torn_bytes=behind):
-            there = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
-            if there is None:
+            stored = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
+            if stored is None:
                 raise Conflict(f"{name} already has entry {end.seq}")
             if durable:
                 self._sync(name, log)
-            return SealedLine(*there)
+            return SealedLine(*stored)
         written = end.seal(body)
         self._write(name, log, written, durable=durable)
         seq = end.advance(written)

@@ -277,9 +277,9 @@ def _rows_to_write(
     """The session rows to write, and the names of sessions with a wrong number of entries, which are read again."""
     kept = {change.name: change.kept for change in changes if change.kept is not None}
     known = {row[1]: IndexedLog(*row) for row in connection.execute(_INDEXED_LOGS, (list(kept),)).fetchall()}
-    ours = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
-    rows = [_row_values(one) for name, one in ours.items() if places[name] == one.places]
-    return rows, [name for name, one in ours.items() if places[name] != one.places]
+    newer = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
+    rows = [_row_values(one) for name, one in newer.items() if places[name] == one.places]
+    return rows, [name for name, one in newer.items() if places[name] != one.places]
 
 
 def _entry_values(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
