@@ -192,7 +192,7 @@ def test_a_locale_that_cannot_write_a_name_is_told(tmp_path):
         check=False,
     )
     assert "Traceback" not in done.stderr
-    assert "cannot write the file name" in done.stdout
+    assert "cannot encode the file name" in done.stdout
     assert "UTF-8" in done.stdout
     assert [path.name for path in (tmp_path / "s").rglob("*")] == ["by-id"]
 
