@@ -27,7 +27,7 @@ def append_lock(url: str, session: str) -> AbstractContextManager[Any]:
         return store.file.writing()
     if url.startswith("postgresql:"):
         return _row_lock(store, session)
-    return store._logs.taken(store.name(session))
+    return store._logs.append_lock(store.name(session))
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def index(url: str, session: str) -> AbstractContextManager[Any]:
 def torn_append(url: str, session: str) -> Iterator[None]:
     """The append lock with half a line written: a writer in the middle of its write."""
     store: Any = open_store(url)
-    with store._logs.taken(store.name(session)) as log:
+    with store._logs.append_lock(store.name(session)) as log:
         os.write(log.log, b'{"v":1,"seq":')
         yield
 

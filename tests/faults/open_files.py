@@ -50,7 +50,7 @@ def take_greedily(store, held, names, lock_wait, *, most):
     taken = {}
     for name in names[:most]:
         try:
-            taken[name] = held.enter_context(store._logs.taken(name, lock_wait))
+            taken[name] = held.enter_context(store._logs.append_lock(name, lock_wait))
         except WakelogError as error:
             taken[name] = error
     return taken
