@@ -52,10 +52,10 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     `held`: a worker holds its lease; `damaged`: reading it found damage.
     """
     branch = tree.branch()
-    session, state = session_state(tree), branch_state(branch)
-    found = pending(branch, state)
-    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, state.queue))
-    return build_overview(tree.header, tree.last_seq + 1, tree.head, session, state, work, held=held, damaged=damaged)
+    session, here = session_state(tree), branch_state(branch)
+    found = pending(branch, here)
+    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, here.queue))
+    return build_overview(tree.header, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
 
 
 class HeadWork(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ def _state_name(
         return "waiting"
     if branch.ends_in == "failed":
         return "failed"
-    has_requests = any(queued.mode != "cancel" for queued in work.queue)
-    if work.open_tool_calls or work.is_interrupted or has_requests or branch.ends_in in ("prompt", "result", "faulted"):
+    said = any(queued.mode != "cancel" for queued in work.queue)
+    if work.open_tool_calls or work.is_interrupted or said or branch.ends_in in ("prompt", "result", "faulted"):
         return "dormant" if session.dormant else "owes"
     return "undelivered" if branch.undelivered else "rest"
