@@ -97,8 +97,8 @@ def git_branch(folder: str) -> str:
 def _git_folder(root: str) -> str:
     """Return the git folder of a repository; in a worktree, `.git` is a file that contains its path."""
     dot_git = os.path.join(root, ".git")
-    said = "" if os.path.isdir(dot_git) else _read_first_line(dot_git)
-    return os.path.join(root, said.removeprefix("gitdir: ")) if said else dot_git
+    pointer = "" if os.path.isdir(dot_git) else _read_first_line(dot_git)
+    return os.path.join(root, pointer.removeprefix("gitdir: ")) if pointer else dot_git
 
 
 def _read_first_line(path: str) -> str:

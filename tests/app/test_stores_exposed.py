@@ -77,11 +77,11 @@ def test_a_chat_is_refused(shell, store, foreign, marker):
     before = log_bytes(store, foreign.name)
     answer = shell.terminal("chat", foreign.name, columns=1000)
     assert answer.code == 7, answer.out
-    assert "is not run: " in answer.out
+    assert "cannot be run: " in answer.out
     os.chmod(shell.store, 0o777)
     answer = shell.terminal("chat", columns=1000)
     assert answer.code == 7, answer.out
-    assert "no session is begun: " in answer.out
+    assert "no session can be created: " in answer.out
     assert (marker.exists(), log_bytes(store, foreign.name)) == (False, before)
 
 

@@ -176,7 +176,7 @@ class ListingSuite:
         self._at_once(shelf, 5)
         catalog = shelf.catalog
         catalog.refresh()
-        filters: list[dict[str, str | bool | None]] = [{}, {"archived": None}, {"agent": "crab"}, {"sender": "nobody"}]
+        filters: list[dict[str, str | bool | None]] = [{}, {"archived": None}, {"agent": "crab"}, {"sender": "missing"}]
         for wanted in filters:
             rows = list(catalog.rows(**wanted))  # type: ignore[arg-type]
             for limit in (1, 2, 5, len(rows), 100):

@@ -23,7 +23,7 @@ def test_end(shell, story):
     for words in (("append", "crab_user_1", "more"), ("end", "crab_user_1"), ("head", "crab_user_1", "1")):
         refused = shell(*words)
         assert (refused.code, refused.out) == (5, "")
-        assert "was ended for good; `wakelog fork crab_user_1 --new-session` goes on" in refused.err
+        assert "is terminated; `wakelog fork crab_user_1 --new-session` continues it in a new session" in refused.err
         assert refused.err.count("\n") == 1
     assert json.loads(shell("append", "crab_user_1", "more", "--json").err)["error"]["kind"] == "session_ended"
     for words in (("rename", "crab_user_1", "Over"), ("label", "crab_user_1", "1", "x"), ("archive", "crab_user_1")):

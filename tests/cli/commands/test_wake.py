@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_not_touched(shell, store):
     assert (alone.code, "run -s nobody_user_1 --model" in alone.err) == (2, True)
     assert "ANTHROPIC_API_KEY" in shell.process("wake", keyless.name).err
     together = shell.process("wake", "--all")
-    assert told(together.out)["nobody_user_1"] == [" names no model that could answer"]
+    assert told(together.out)["nobody_user_1"] == [" has no model that can be called"]
     assert (together.code, "nobody" in together.err) == (1, False)
     assert [len(session.read().entries) for session in (nobody, keyless)] == sizes
 

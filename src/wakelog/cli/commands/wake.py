@@ -32,7 +32,7 @@ _STATE_TEXTS = {
     "running": "being run elsewhere",
     "nothing_to_do": "nothing to do here",
     "dormant": "dormant: it was forked or its head was moved, and waits for a person",
-    "no_model": "names no model that could answer",
+    "no_model": "has no model that can be called",
     "untrusted": "refused: other users own or may write to its files",
 }
 # With `--all` the exit code is that of the worst result, in this order. Sessions that another process runs do not

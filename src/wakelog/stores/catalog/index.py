@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexer
 
 FIND_MAX = 20
-# More than can be shown, and small enough to be multiplied (see `hits.py`).
+# More than can be shown, and small enough to be multiplied (see `full_text.py`).
 _LIMIT_MAX = 1 << 40
 _row_decoder = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
@@ -95,8 +95,8 @@ class Index:
     ) -> list[SessionRow]:
         """See `ports.Catalog`."""
         filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
-        most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
-        return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, most)])
+        rows_max = None if limit is None else max(0, min(limit, _LIMIT_MAX))
+        return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, rows_max)])
 
     def count(
         self,
@@ -140,10 +140,10 @@ class Index:
         """See `ports.Catalog`."""
         wanted, mark = parse_query(query), query_checksum(query)
         place = _hit_position(after, mark)
-        most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
-        if most <= 0:
+        rows_max, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
+        if rows_max <= 0:
             return []
-        return list(self._query(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
+        return list(self._query(lambda tables: tables.search(wanted, now_ms, mark, place, rows_max)))
 
     def _query(self, question: Callable[[CatalogTables], T]) -> T:
         """Run a query on the tables; if they are damaged, rebuild them and run it again."""
@@ -213,5 +213,5 @@ def _hit_position(after: str | None, mark: int) -> HitPosition | None:
         return None
     place = decode_cursor(after, HitPosition)
     if place.query != mark:
-        raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
+        raise UsageError("this cursor belongs to another query", hint="use the query that returned the cursor")
     return place
