@@ -5,6 +5,8 @@ under the node it has read; if that node already has a child, the append is a `C
 Rule 2: the only state is a tree derived from the bytes of the log. Every append names the last entry the tree knows, so
 the store detects a tree that is out of date, and the session catches up.
 Rule 3: an append may be retried with the same entry id; the entry is appended once.
+
+This module has more than 500 lines because the path of an append is one piece: check, stamp, encode, append, catch up.
 """
 
 import contextlib
