@@ -55,7 +55,9 @@ def test_the_map_is_short():
     assert text.count("\n") < 100
     named = re.findall(r"`([a-z_/]+\.py)`", text)
     assert named
-    assert all((ROOT / "src" / "wakelog" / name).exists() for name in named)
+    assert [
+        name for name in named if not any((place / name).exists() for place in (ROOT / "src" / "wakelog", ROOT))
+    ] == []
 
 
 def test_the_tests_of_every_promise_are_there():

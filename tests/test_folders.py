@@ -3,7 +3,11 @@
 import os
 import subprocess
 
-from wakelog.folders import folders_from_root, git_branch, git_root
+import platformdirs
+import pytest
+
+from wakelog import folders
+from wakelog.folders import folders_from_root, git_branch, git_root, user_folder
 
 
 def git(folder, *words):
@@ -50,3 +54,26 @@ def test_the_folders_on_the_way(tmp_path):
     assert folders_from_root(str(repo / "a" / "b")) == [str(repo), str(repo / "a"), str(repo / "a" / "b")]
     assert folders_from_root(str(tmp_path / "link")) == [str(repo), str(repo / "a")]
     assert folders_from_root(str(tmp_path)) == [str(tmp_path)]
+
+
+PLACES = {"cache": ".cache", "config": ".config", "data": ".local/share", "state": ".local/state"}
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_user_folder_follows_an_absolute_variable(kind):
+    """The XDG variable wins if it is absolute; a relative one is ignored, as its specification says."""
+    variable = f"XDG_{kind.upper()}_HOME"
+    assert user_folder(kind, {variable: "/x", "HOME": "/h"}) == "/x/wakelog"
+    assert user_folder(kind, {variable: "x", "HOME": "/h"}) == f"/h/{PLACES[kind]}/wakelog"
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_user_folder_of_an_earlier_version_is_used_on_every_platform(kind, tmp_path, monkeypatch):
+    """Where the platform keeps such files elsewhere, a folder that exists at the XDG place wins."""
+    monkeypatch.setattr(folders, "_IS_LINUX", False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert user_folder(kind, {"HOME": str(tmp_path)}) == getattr(platformdirs, f"user_{kind}_dir")("wakelog", False)
+    (tmp_path / PLACES[kind] / "wakelog").mkdir(parents=True)
+    monkeypatch.setattr(platformdirs, f"user_{kind}_dir", lambda *_, **__: "/elsewhere")
+    assert user_folder(kind, {"HOME": str(tmp_path)}) == f"{tmp_path}/{PLACES[kind]}/wakelog"
+    assert user_folder(kind, {"HOME": str(tmp_path / "other")}) == "/elsewhere"

@@ -40,5 +40,5 @@ def test_every_module_and_error_is_there():
         assert last[0].islower() or hasattr(importlib.import_module(module), last), name
         if last[0].islower():
             importlib.import_module(name)
-    raised = TEXT[TEXT.index("## What is raised") :]
+    raised = TEXT[TEXT.index("## Errors") :]
     assert all(hasattr(errors, name) for name in re.findall(r"`([A-Z]\w+)`", raised))

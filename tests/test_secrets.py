@@ -117,7 +117,7 @@ def test_a_channel_is_not_named_by_a_secret():
     class Channel:
         name = KEY
 
-    with pytest.raises(UsageError, match="name of a channel"):
+    with pytest.raises(UsageError, match="a channel name looks like a secret"):
         LiveRuntime(MemoryStore(), channels=[Channel()])
 
 

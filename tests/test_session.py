@@ -266,7 +266,7 @@ def test_a_queue_has_an_end(store):
     for number in range(QUEUE_MAX):
         assert session.say(f"message {number}").type == "queued"
     before = session.last_seq
-    with pytest.raises(Conflict, match="100 messages wait"):
+    with pytest.raises(Conflict, match="is full: 100 messages"):
         session.say("one more")
     assert session.last_seq == before
 

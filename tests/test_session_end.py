@@ -109,4 +109,4 @@ def test_it_can_be_forked():
     rig.session.end()
     child = fork(rig.session)
     child.say("Pay.")
-    assert overview(child.tree).state == "owes"
+    assert overview(child.tree).state == "pending"

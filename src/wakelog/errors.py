@@ -7,7 +7,7 @@
     ├── NotFound            no such session or entry
     ├── Conflict            another writer was faster; read again, then decide
     │   ├── LeaseLost       another worker has the lease of this session now
-    │   └── SessionEnded    the session has ended for good
+    │   └── SessionEnded    the session is terminated
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         stored data differs from what was written
         ├── NoAccess        the system or a server denies this user access
@@ -74,7 +74,7 @@ class LeaseLost(Conflict):
 
 
 class SessionEnded(Conflict):
-    """The session has ended for good: only labels, titles and archiving are accepted."""
+    """The session is terminated: only labels, titles and archiving are accepted."""
 
     kind = "session_ended"
 

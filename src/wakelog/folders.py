@@ -3,12 +3,22 @@
 Everything is read from files: no program is run, and opening a file never blocks, whatever a repository contains.
 """
 
+import importlib
 import os
+import sys
 from collections.abc import Mapping
+from typing import Literal
 
 CONFIG_FILE = "config.toml"
 _HEAD_MAX_BYTES = 4_096
 _REF = "ref: refs/heads/"
+_IS_LINUX: bool = sys.platform == "linux"
+_XDG_PLACES = {
+    "cache": ("XDG_CACHE_HOME", ".cache"),
+    "config": ("XDG_CONFIG_HOME", ".config"),
+    "data": ("XDG_DATA_HOME", ".local/share"),
+    "state": ("XDG_STATE_HOME", ".local/state"),
+}
 
 
 def home_folder(environ: Mapping[str, str]) -> str:
@@ -16,9 +26,26 @@ def home_folder(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")
 
 
+def user_folder(kind: Literal["cache", "config", "data", "state"], environ: Mapping[str, str] | None = None) -> str:
+    """Return wakelog's own folder of a kind, whether it exists or not.
+
+    It is in the folder that the XDG variable names if that is absolute; else at its XDG place in the home folder, if it
+    exists there or this is Linux; else where the platform keeps such files.
+    """
+    given = os.environ if environ is None else environ
+    variable, place = _XDG_PLACES[kind]
+    if os.path.isabs(given.get(variable, "")):
+        return os.path.join(given[variable], "wakelog")
+    folder = os.path.join(home_folder(given), place, "wakelog")
+    if _IS_LINUX or os.path.isdir(folder):
+        return folder
+    found: str = getattr(importlib.import_module("platformdirs"), f"user_{kind}_dir")("wakelog", appauthor=False)
+    return found
+
+
 def config_folder(environ: Mapping[str, str]) -> str:
     """Return the configuration folder of the user, whether it exists or not."""
-    return os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home_folder(environ), ".config"), "wakelog")
+    return user_folder("config", environ)
 
 
 def is_configured(environ: Mapping[str, str]) -> bool:
@@ -70,8 +97,8 @@ def git_branch(folder: str) -> str:
 def _git_folder(root: str) -> str:
     """Return the git folder of a repository; in a worktree, `.git` is a file that contains its path."""
     dot_git = os.path.join(root, ".git")
-    said = "" if os.path.isdir(dot_git) else _read_first_line(dot_git)
-    return os.path.join(root, said.removeprefix("gitdir: ")) if said else dot_git
+    pointer = "" if os.path.isdir(dot_git) else _read_first_line(dot_git)
+    return os.path.join(root, pointer.removeprefix("gitdir: ")) if pointer else dot_git
 
 
 def _read_first_line(path: str) -> str:

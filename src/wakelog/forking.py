@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import tool_result
 from wakelog.decide.policy import RedactMode, policy_in_force
 from wakelog.errors import Damaged
@@ -36,13 +36,13 @@ def fork(session: Session, at: str | None = None) -> Session:
     target = tree.find(at) if at is not None else tree.head
     if target is None:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
-    card = tree.header
+    header = tree.header
     owner, node = _owner(session, tree, target)
     child = Session.create(
         session.store,
-        agent=card.agent or "agent",
-        sender=card.sender or "user",
-        cwd=card.cwd,
+        agent=header.agent or "agent",
+        sender=header.sender or "user",
+        cwd=header.cwd,
         parent=Origin(session=owner, entry=target, h=find_seal(node.raw)),
         clock=session.clock,
         redact=_redact_mode(tree, target),
@@ -56,8 +56,8 @@ def fork(session: Session, at: str | None = None) -> Session:
 
 def _redact_mode(tree: Tree, target: str) -> RedactMode:
     """Return which secrets to remove from the new header. The policy is looked up only if there are any."""
-    card = tree.header
-    if redact_entry(card) is card:
+    header = tree.header
+    if redact_entry(header) is header:
         return "assignments"
     return policy_in_force(branch_state(tree.branch(target)).context).redact
 
@@ -121,4 +121,4 @@ def _result_for(open_call: OpenToolCall, tree: Tree) -> ToolResult:
         return tool_result(open_call, "interrupted", (Text(text=_STARTED_TEXT),))
     if _is_proven_unstarted(tree, open_call):
         return tool_result(open_call, "skipped", (Text(text=_SKIPPED_TEXT),))
-    return tool_result(open_call, "unknown", (Text(text=words.UNKNOWN_RECORDED),))
+    return tool_result(open_call, "unknown", (Text(text=wording.UNKNOWN_RECORDED),))

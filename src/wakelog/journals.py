@@ -23,7 +23,7 @@ from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_active, read_log
 from wakelog.stores import open_catalog, open_store
 
-_STATES_WITH_JOURNALS = ("owes", "waiting", "damaged", "unknown")
+_STATES_WITH_JOURNALS = ("pending", "interrupted", "waiting", "damaged", "unknown")
 _SEARCHED_CHARS = 1_000_000
 
 

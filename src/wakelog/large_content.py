@@ -135,8 +135,8 @@ def _parts(body: KnownBody) -> tuple[AnyPart, ...]:
 def _with_content(body: _BodyT, content: Content) -> _BodyT:
     match body:
         case Message() | Queued():
-            said = body.message
-            return msgspec.structs.replace(body, message=said and msgspec.structs.replace(said, content=content))
+            message = body.message
+            return msgspec.structs.replace(body, message=message and msgspec.structs.replace(message, content=content))
         case AttentionResolved():
             return msgspec.structs.replace(body, result=content)
     return msgspec.structs.replace(body, content=content)

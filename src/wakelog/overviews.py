@@ -97,10 +97,10 @@ class OverviewReading:
     def _session_state(self, scan: Scan) -> SessionState:
         if self._first.is_ordered:
             return self._first.session.result()
-        fold, first_annotations = SessionStateBuilder(), _first_annotations(scan.outline)
+        builder, first_annotations = SessionStateBuilder(), _first_annotations(scan.outline)
         for entry in sort_entries(self._by_seq(scan, first_annotations)):
-            fold.add(entry)
-        return fold.result()
+            builder.add(entry)
+        return builder.result()
 
     def _by_seq(self, scan: Scan, first_annotations: "array[int]") -> Iterator[tuple[SortKey, Entry]]:
         """Yield all entries that belong to a node, with keys that sort them as `Tree.own` does."""
@@ -113,29 +113,29 @@ class OverviewReading:
                 yield (entry.seq, 1, first_annotations[node], number), entry
 
     def _branch(self, scan: Scan, visit_inherited: Visit | None) -> BranchStateBuilder:
-        outline, fold = (
+        outline, builder = (
             scan.outline,
             BranchStateBuilder(scan.outline, scan.outline.head, is_ordered=self._first.is_ordered),
         )
         for node in inherited_entries(self._store, scan):
             number = outline.number(node.id)
-            if fold.path[number]:
-                fold.add(number, node)
+            if builder.path[number]:
+                builder.add(number, node)
             if visit_inherited is not None:
                 visit_inherited(node)
         for number, entry in own_entries(self._store, scan):
-            if fold.is_on_path(number):
-                fold.add(number, entry)
+            if builder.is_on_path(number):
+                builder.add(number, entry)
         if not self._first.is_ordered:
-            for entry in sort_entries(self._open_work(scan, fold)):
-                fold.add_open(entry)
-        return fold
+            for entry in sort_entries(self._open_work(scan, builder)):
+                builder.add_open(entry)
+        return builder
 
-    def _open_work(self, scan: Scan, fold: BranchStateBuilder) -> Iterator[tuple[SortKey, Entry]]:
+    def _open_work(self, scan: Scan, builder: BranchStateBuilder) -> Iterator[tuple[SortKey, Entry]]:
         """Yield the entries of the branch that may be open work, with keys that sort them as `branch_state` does."""
         outline = scan.outline
         for number, entry in own_entries(self._store, scan):
-            if fold.is_on_path(number) and fold.is_open_work(number, entry):
+            if builder.is_on_path(number) and builder.is_open_work(number, entry):
                 yield (entry.seq, int(not entry.is_node), outline.node_of(number), number), entry
 
 

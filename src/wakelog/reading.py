@@ -132,7 +132,7 @@ def _log(
         inherited = inherit_parent_branch(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
     tree.add_all(entries)
     tree.mark_unreadable(reader.damage)
-    own = sorted((*reader.damage, *tree.damage), key=lambda hurt: hurt.offset)
+    own = sorted((*reader.damage, *tree.damage), key=lambda defect: defect.offset)
     last = entries[-1].raw if entries else b""
     return Log(name, entries, tree, (*inherited, *own), tuple(reader.noted), reader.next_seq, reader.torn, last)
 
@@ -182,23 +182,25 @@ def _branch_of_parent(
 ) -> tuple[Branch, list[Damage]]:
     """Return the parent's whole branch up to the fork, and the damage in that part of the parent's history."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
-        raise WakelogError("it is its own ancestor, or has too many")
+        raise WakelogError("the session is its own ancestor or has too many ancestors")
     parent = _read_whole(store, origin.session, children, verify=verify)
     branch = parent.tree.branch(origin.entry)
     assert branch.tip is not None
     end = branch.tip.offset if parent.tree.find(origin.entry) in {node.id for node in parent.tree.own_nodes()} else -1
     holes = with_session_name([hole for hole in branch.holes if hole.session or hole.offset <= end], parent.name)
-    damage = with_session_name([hurt for hurt in parent.damage if hurt.session or hurt.offset <= end], parent.name)
+    damage = with_session_name(
+        [defect for defect in parent.damage if defect.session or defect.offset <= end], parent.name
+    )
     return msgspec.structs.replace(branch, holes=tuple(holes)), damage
 
 
 def with_session_name(damage: Iterable[Damage], session: str) -> list[Damage]:
     """Return the damage of another session's log, with the name of that session."""
-    return [hurt if hurt.session else msgspec.structs.replace(hurt, session=session) for hurt in damage]
+    return [defect if defect.session else msgspec.structs.replace(defect, session=session) for defect in damage]
 
 
 def check_version(reader: EntryReader, first: Entry | None) -> None:
     """Raise `NewerFormat` if the header is in a newer format; newer lines after it are reported as damage."""
-    begun = next((hurt for hurt in reader.damage if hurt.kind == "newer" and hurt.line == 1), None)
+    begun = next((defect for defect in reader.damage if defect.kind == "newer" and defect.line == 1), None)
     if begun is not None and first is not None and first.type == "session":
         raise NewerFormat(begun.reason, hint=_UPGRADE_HINT)

@@ -124,7 +124,7 @@ class Scanning:
     def result(self) -> Scan:
         """Return the scan so far."""
         found, reader = self.found, self._reader
-        own = sorted((*reader.damage, *found.outline.damage), key=lambda hurt: hurt.offset)
+        own = sorted((*reader.damage, *found.outline.damage), key=lambda defect: defect.offset)
         found.damage, found.noted = (*self._inherited, *own), tuple(reader.noted)
         found.holes = self._searching.holes(reader.damage)
         return found
@@ -186,7 +186,7 @@ class _HoleSearch:
             return
         if isinstance(value, Compaction):
             self._found.compactions.append(len(outline))
-            self._carried.update(debt.reply_id for debt in (value.state.owed if value.state is not None else ()))
+            self._carried.update(reply.reply_id for reply in (value.state.owed if value.state is not None else ()))
         elif isinstance(value, DamageNote) and value.reason == "lost":
             self._noted.append(damage_of_note(entry, value))
         elif self._names_a_lost_reply(entry):
@@ -208,7 +208,7 @@ class _HoleSearch:
 
     def holes(self, damage: Iterable[Damage]) -> tuple[Damage, ...]:
         """Return the places found, together with the damage found by the reader."""
-        by_offset = {hurt.offset: hurt for hurt in (*self._noted, *damage) if hurt.may_hide_entries}
+        by_offset = {defect.offset: defect for defect in (*self._noted, *damage) if defect.may_hide_entries}
         return tuple(sorted((*by_offset.values(), *self._naming_lost), key=lambda hole: hole.offset))
 
 
@@ -247,13 +247,13 @@ def _begin(store: Store, found: Scan, children: tuple[str, ...], *, verify: bool
 
 def _up_to(end: int, damage: Iterable[Damage], parent: str) -> list[Damage]:
     """Return the damage that concerns a fork: the parent's up to offset `end`, and that of the parent's ancestors."""
-    return with_session_name([hurt for hurt in damage if hurt.session or hurt.offset <= end], parent)
+    return with_session_name([defect for defect in damage if defect.session or defect.offset <= end], parent)
 
 
 def _parent(store: Store, origin: Origin, children: tuple[str, ...], *, verify: bool) -> tuple[Scan, int]:
     """Return the scan of a fork's parent, and the number of the node that the fork continues."""
     if origin.session in children or len(children) > ANCESTORS_MAX:
-        raise WakelogError("it is its own ancestor, or has too many")
+        raise WakelogError("the session is its own ancestor or has too many ancestors")
     scanning = Scanning(store, origin.session, verify=verify, verify_inherited=verify, children=children)
     for _ in scanning.entries():
         pass

@@ -5,6 +5,8 @@ under the node it has read; if that node already has a child, the append is a `C
 Rule 2: the only state is a tree derived from the bytes of the log. Every append names the last entry the tree knows, so
 the store detects a tree that is out of date, and the session catches up.
 Rule 3: an append may be retried with the same entry id; the entry is appended once.
+
+This module has more than 500 lines because the path of an append is one piece: check, stamp, encode, append, catch up.
 """
 
 import contextlib
@@ -196,11 +198,11 @@ class Session:
         """Append a body. A node goes under `at` or the head; an annotation describes `at` or the head's node.
 
         `Conflict` if `at` already has a child, unless `fork` is set. A body with an id is appended once, however often
-        it is retried. With `behind`, also `Conflict` unless that seq is still the last one, so that the append follows
-        exactly the entries a decision was based on.
+        it is retried. With `expected_seq`, also `Conflict` unless that seq is still the last one, so that the append
+        follows exactly the entries a decision was based on.
         """
         if not isinstance(body, _BODIES):
-            raise UsageError(f"append takes an entry's body, not {type(body).__name__}", hint=_append_hint(body))
+            raise UsageError(f"append takes the body of an entry, not {type(body).__name__}", hint=_append_hint(body))
         entry_id = checked_id(body.id) if body.id else self._new_id()
         return self._append(lambda: self._stamped(body, entry_id, self._resolve(at), fork=fork), lease, expected_seq)
 
@@ -213,18 +215,20 @@ class Session:
 
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
         """Append a person's message at the head, or queue it while the agent is busy."""
-        said: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
-        _check_message(said)
+        body: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
+        _check_message(body)
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
             busy = self.store.held(self.name) is not None or bool(open_tool_calls(self._log.tree.branch()))
             if not busy:
-                return self._stamped(Message(message=said), entry_id)
-            if not isinstance(said, Prompt):
-                raise Conflict("the session is busy: only a user's message can wait", hint="try again when it rests")
+                return self._stamped(Message(message=body), entry_id)
+            if not isinstance(body, Prompt):
+                raise Conflict(
+                    f"{self.name} is busy: only user messages can be queued", hint="try again when it is idle"
+                )
             self._check_queue()
-            return self._stamped(Queued(message=said, mode=mode), entry_id)
+            return self._stamped(Queued(message=body, mode=mode), entry_id)
 
         return self._append(compose)
 
@@ -232,14 +236,17 @@ class Session:
         tree = self._tree_with_queue()
         waiting = len(queue_at_head(tree, branch_state(tree.branch()).queue))
         if waiting >= QUEUE_MAX:
-            raise Conflict(f"{waiting} messages wait in {self.name} already", hint="let it take some of them up first")
+            raise Conflict(
+                f"the queue of {self.name} is full: {waiting} messages",
+                hint="wake the session, or wait until it has taken some of them up",
+            )
 
     def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
         """Replace everything before `first_kept` on the head's branch by a summary in the context. Deletes nothing."""
         if not summary.strip():
-            raise UsageError("an empty summary would forget everything", hint="say what the summary is")
+            raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
-            raise UsageError(f"{first_kept} is not on the active branch", hint="keep from an entry that is")
+            raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
         return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
     def append_compaction(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
@@ -283,7 +290,7 @@ class Session:
         return self.append(SessionArchived(archived=archived))
 
     def end(self, reason: str = "", *, force: bool = False, wait_s: float = 30.0) -> SessionEnding:
-        """End the session for good. After that only labels, titles and archiving are accepted.
+        """Terminate the session. After that only labels, titles and archiving are accepted.
 
         `Conflict` while a worker runs it, with open tool calls, or with undelivered replies. `force` cancels the turn
         first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and drops the rest.
@@ -303,7 +310,9 @@ class Session:
     def _work_dropped_by_end(self, *, force: bool) -> DroppedWork:
         held = self.store.held(self.name)
         if held is not None:
-            raise Conflict(f"{self.name} is being run by {held.holder}", hint="wait until it rests, or force the end")
+            raise Conflict(
+                f"{self.name} is being run by {held.holder}", hint="wait until the run ends, or force the end"
+            )
         dropped = work_dropped_by_end(self._tree_with_queue())
         if dropped.needs_force and not force:
             raise Conflict(f"{self.name} has {', '.join(dropped.descriptions)}", hint="wake it, or force the end")
@@ -312,13 +321,13 @@ class Session:
     def _cancel_and_wait(self, wait_s: float) -> Entry | None:
         """Request cancellation of the current turn, if any, and wait for the worker to release the session."""
         is_held = self.store.held(self.name) is not None
-        asked = self.append(Queued(mode="cancel")) if is_held or is_turn_open(self._log.tree.branch()) else None
+        request = self.append(Queued(mode="cancel")) if is_held or is_turn_open(self._log.tree.branch()) else None
         until = time.monotonic() + wait_s
         while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
             self._catch_up()
             self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LEASE_POLL_S))
         self._catch_up()
-        return asked
+        return request
 
     # ── lease ────────────────────────────────────────────────────────────────────────────────────
 
@@ -340,7 +349,7 @@ class Session:
             with contextlib.suppress(Conflict):
                 body, after = self._encode(stamped), self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
-        raise Conflict(f"{self.name} is too busy to be taken over")
+        raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries to acquire it failed")
 
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
         """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
@@ -371,7 +380,9 @@ class Session:
         for _ in range(_APPEND_TRIES_MAX):
             self._note_torn_tail()
             if expected_seq is not None and expected_seq != self._log.next_seq - 1:
-                raise Conflict(f"{self.name} has gone on since this was decided", hint="decide again")
+                raise Conflict(
+                    f"{self.name} has new entries since this was decided", hint="read the session and decide again"
+                )
             value = compose()
             before = self._appended_before(value)
             if before is None:
@@ -390,16 +401,17 @@ class Session:
                 self._catch_up()
                 continue
             return before or self._add_acknowledged(value, sealed)
-        raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries were overtaken")
+        raise Conflict(f"{self.name} is too busy: other writers were faster {_APPEND_TRIES_MAX} times")
 
     def _check_not_ended(self, value: KnownBody | None = None) -> None:
-        """Raise `SessionEnded` if the session has ended.
+        """Raise `SessionEnded` if the session is terminated and does not accept this entry.
 
-        If the ending entry is not in this tree yet, the store rejects the append.
+        If the `terminated` entry is not in this tree yet, the store rejects the append.
         """
         if is_terminated(self._log.tree) and not _is_allowed_after_end(value):
             raise SessionEnded(
-                f"{self.name} was ended for good", hint=f"`wakelog fork {self.name} --new-session` goes on from it"
+                f"{self.name} is terminated",
+                hint=f"`wakelog fork {self.name} --new-session` continues it in a new session",
             )
 
     def _add_acknowledged(self, value: KnownBody, sealed: SealedLine) -> Entry:
@@ -426,12 +438,12 @@ class Session:
         entry = self._log.tree.entry(value.id)
         if entry is None:
             return None
-        stood = entry.value
+        stored = entry.value
         again = msgspec.structs.replace(
-            value, parent_id=stood.parent_id, timestamp=stood.timestamp, turn_id=stood.turn_id
+            value, parent_id=stored.parent_id, timestamp=stored.timestamp, turn_id=stored.turn_id
         )
         if self._encode(again) != unseal(entry.raw):
-            raise Conflict(f"an entry with the id {value.id} but other content is already there")
+            raise Conflict(f"another entry with the id {value.id} exists, with other content")
         return entry
 
     def _stamped(self, body: _BodyT, entry_id: str, at: str | None = None, *, fork: bool = False) -> _BodyT:
@@ -487,7 +499,7 @@ class Session:
         tree = self._log.tree
         in_tail = parent in tree.nodes and parent != tree.root
         if (tree if in_tail else self._whole_tree()).children(parent):
-            raise Conflict(f"another entry already follows {parent}", hint="ask for a fork, or read again")
+            raise Conflict(f"another entry already follows {parent}", hint="pass fork=True, or read the session again")
 
     def _encode(self, value: KnownBody) -> bytes:
         return encode(value, rules_version=self.rules_version)
@@ -519,7 +531,7 @@ class Session:
         self._check_format(reader.damage)
 
     def _check_format(self, damage: Iterable[Damage]) -> None:
-        if any(hurt.kind == "newer" for hurt in damage):
+        if any(defect.kind == "newer" for defect in damage):
             raise NewerFormat(
                 f"{self.name} has entries in a newer format than {FORMAT_VERSION}, which this wakelog writes",
                 hint="upgrade wakelog",
@@ -542,10 +554,10 @@ def _append_hint(given: object) -> str:
     """Return a hint on what to call for a value that `append` does not accept."""
     if isinstance(given, BaseMessage):
         return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
-    return "use session.say(…) for what a person says" if isinstance(given, str) else "see wakelog.log.entry"
+    return "use session.say(…) for a message of a person" if isinstance(given, str) else "see wakelog.log.entry"
 
 
 def _is_allowed_after_end(value: KnownBody | None) -> bool:
-    """Return whether an ended session accepts this entry: a worker leaving, damage note, label, title or archiving."""
+    """Return whether a terminated session accepts this entry: worker left, damage note, label, title or archiving."""
     is_leaving = isinstance(value, Activity) and value.event == "left"
     return is_leaving or isinstance(value, _ALLOWED_AFTER_END)

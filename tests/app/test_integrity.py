@@ -37,17 +37,17 @@ def strange(ref):
 
 
 LOST = {
-    b"system": ("context", "the instructions of the model"),
-    b"tools": ("context", "the declarations of the tools"),
+    b"system": ("context", "the system instructions"),
+    b"tools": ("context", "the tool declarations"),
     b"image": ("message", "an image"),
-    b"audio": ("message", "a recording"),
-    b"text": ("message", "the whole of a text"),
-    b"part": ("message", "something that this version"),
-    b"output": ("message", "the whole output of the tool grep"),
-    b"first": ("call", "a text that was added to the request"),
-    b"second": ("call", "a text that was added to the request"),
-    b"data": ("custom", "something that this version"),
-    b"future": ("hologram", "something that this version"),
+    b"audio": ("message", "audio"),
+    b"text": ("message", "the full text (the entry has a part of it)"),
+    b"part": ("message", "content of a kind that this version"),
+    b"output": ("message", "the full output of the tool grep"),
+    b"first": ("call", "a text that was injected into the request"),
+    b"second": ("call", "a text that was injected into the request"),
+    b"data": ("custom", "content of a kind that this version"),
+    b"future": ("hologram", "content of a kind that this version"),
 }
 
 

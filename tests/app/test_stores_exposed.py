@@ -77,11 +77,11 @@ def test_a_chat_is_refused(shell, store, foreign, marker):
     before = log_bytes(store, foreign.name)
     answer = shell.terminal("chat", foreign.name, columns=1000)
     assert answer.code == 7, answer.out
-    assert "is not run: " in answer.out
+    assert "cannot be run: " in answer.out
     os.chmod(shell.store, 0o777)
     answer = shell.terminal("chat", columns=1000)
     assert answer.code == 7, answer.out
-    assert "no session is begun: " in answer.out
+    assert "no session can be created: " in answer.out
     assert (marker.exists(), log_bytes(store, foreign.name)) == (False, before)
 
 
@@ -96,7 +96,7 @@ def test_waking_all_refuses_one_and_goes_on(shell, store, foreign, marker):
     answer = shell("wake", "--all", "--json")
     assert answer.code == 7, answer.err
     states = {row["name"]: row["state"] for row in answer.rows if row["event"] == "end"}
-    assert states == {foreign.name: "untrusted", ours.name: "rest"}
+    assert states == {foreign.name: "untrusted", ours.name: "idle"}
     assert (marker.exists(), os.path.exists(f"{marker}-ours")) == (False, True)
     assert [json.loads(line)["error"]["kind"] for line in answer.err.splitlines()] == ["untrusted"]
     shown = shell("wake", "--all")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import AskPerson, Await, RunTools, SettleToolCall, take_snapshot
 from wakelog.decide.open_tool_calls import TOOL_CALL_RULES, decide_open_tool_calls
 from wakelog.decide.policy import Policy, stored_policy
@@ -126,10 +126,10 @@ def test_what_is_whole_is_run():
 @pytest.mark.parametrize(
     ("decision", "status", "text"),
     [
-        ("deny", "denied", words.DENIED_BY_PERSON),
-        ("ran", "ok", words.RAN),
-        ("did not run", "skipped", words.DID_NOT_RUN),
-        ("gibberish", "denied", words.DENIED_BY_PERSON),
+        ("deny", "denied", wording.DENIED_BY_PERSON),
+        ("ran", "ok", wording.RAN),
+        ("did not run", "skipped", wording.DID_NOT_RUN),
+        ("gibberish", "denied", wording.DENIED_BY_PERSON),
     ],
 )
 def test_decisions_become_the_one_result(decision, status, text):
@@ -168,7 +168,7 @@ def test_what_it_had_put_out_is_told():
     told.session.append(Cancelled())
     row, decision = told.judged()
     assert (row, decision.result.status) == ("call not ours", "interrupted")
-    assert decision.result.text == words.INTERRUPTED + words.OUTPUT_SO_FAR.format(shown="half")
+    assert decision.result.text == wording.INTERRUPTED + wording.OUTPUT_SO_FAR.format(shown="half")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_safe_is_not_for_ever():
     told.started("safe")
     assert isinstance(told.judged()[1], RunTools)
     told.started("safe")
-    assert told.judged()[1].result.text == words.TOO_MANY_ATTEMPTS.format(attempts=2)
+    assert told.judged()[1].result.text == wording.TOO_MANY_ATTEMPTS.format(attempts=2)
 
 
 def test_every_row_says_what_it_is():

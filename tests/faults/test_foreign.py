@@ -233,7 +233,7 @@ def test_folders_above_the_store(place):
     for mode, is_refused in ((0o755, False), (0o757, True), (0o1777, False), (0o777, True), (0o700, False)):
         os.chmod(place, mode)
         if is_refused:
-            with pytest.raises(Untrusted, match="no session is begun"):
+            with pytest.raises(Untrusted, match="no session can be created"):
                 check_store_files(store)
         else:
             check_store_files(store)

@@ -8,7 +8,7 @@ import pytest
 from tests.faults.figures import Figure, store_name
 from tests.faults.live_output import PRINTED, REPLIES, begin, wake_here
 from tests.kernel.watching import Watched, until
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy
 from wakelog.decide.wording import CLIP_BYTES
@@ -60,7 +60,7 @@ def _judge(store, status):
     assert set(whole) == {ord('"')}
     (result,) = _said(store, ToolResult)
     assert (result.status, result.truncated, result.blob) == (status, True, part.blob)
-    assert result.text.endswith(words.OUTPUT_SO_FAR.format(shown=part.text))
+    assert result.text.endswith(wording.OUTPUT_SO_FAR.format(shown=part.text))
     assert store.journals("s") == {}
 
 

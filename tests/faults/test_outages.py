@@ -96,7 +96,7 @@ def stay_away_for_a_renewal(server, scene):
     server.stop()
     until(scene.said("could not be renewed"), "no renewal failed")
     server.start()
-    until(scene.said("is renewed again"), "no renewal succeeded")
+    until(scene.said("was renewed again"), "no renewal succeeded")
 
 
 OUTAGES = [restart_fast, restart_at_once, stay_away_for_a_renewal]

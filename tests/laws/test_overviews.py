@@ -53,7 +53,7 @@ def test_a_streamed_overview_is_that_of_the_tree():
         states[getattr(found, "state", "refused")] += 1
 
     check()
-    assert {"damaged", "owes"} <= set(states), states
+    assert {"damaged", "pending"} <= set(states), states
 
 
 def test_a_streamed_overview_of_a_sound_log():
@@ -67,7 +67,7 @@ def test_a_streamed_overview_of_a_sound_log():
         states[_agree(story.store, story.session.name).state] += 1
 
     check()
-    assert {"owes", "dormant"} <= set(states), states
+    assert {"pending", "dormant"} <= set(states), states
     assert len(states) >= 4, states
 
 
@@ -89,7 +89,7 @@ def test_a_streamed_overview_of_a_fork():
             states[getattr(_agree(store, session), "state", "refused")] += 1
 
     check()
-    assert min(states["damaged"], states["owes"] + states["dormant"]) > 0, states
+    assert min(states["damaged"], states["pending"] + states["dormant"]) > 0, states
 
 
 def _forked(story, at):

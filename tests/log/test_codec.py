@@ -155,7 +155,7 @@ def test_every_step_between_formats_is_there():
 def test_formats_below_the_first_are_refused(line):
     """LOG-7: a version that never existed is damage with a reason; the entry keeps its place in the tree."""
     for more in ({}, FORMAT_2):
-        with pytest.raises(Undecodable, match="never existed: the first one is 1") as caught:
+        with pytest.raises(Undecodable, match="does not exist; the first format is 1") as caught:
             decode(line, **more)
         assert (caught.value.envelope.id, caught.value.newer) == ("m1", None)
 

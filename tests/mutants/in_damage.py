@@ -76,8 +76,8 @@ IN_DAMAGE = (
         "a fork hides its parent's damage",
         "law 9, LOG-16",
         "reading.py::_branch_of_parent",
-        "hurt.session or hurt.offset <= end",
-        'hurt.kind == "origin"',
+        "defect.session or defect.offset <= end",
+        'defect.kind == "origin"',
         (f"{FORKED}::test_an_unreadable_line_of_the_parent_is_reported",),
     ),
     Mutant(

@@ -142,7 +142,7 @@ IN_PROCESSES = (
         "a cancel is forgotten by a crash",
         "RUN-12",
         "decide/table.py::_cancel_requested",
-        "CancelTurn(asked[0]) if asked and under_way else None",
+        "CancelTurn(requests[0]) if requests and under_way else None",
         "None",
         (
             f"{PROCESSES}::test_a_cancel_survives_a_crash[ChatState.-talking]",

@@ -59,7 +59,7 @@ IN_REPLAYING = (
         "a cut reply is told whole",
         "law 11",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.recorded_reply",
-        "case ModelCall(reply_id=call.reply_id): return (said, None)",
+        "case ModelCall(reply_id=call.reply_id): return (parts, None)",
         "",
         (PLAYS,),
     ),

@@ -74,8 +74,8 @@ IN_SESSION = (
         "a newer log is written to",
         "LOG-7",
         "session.py::Session._check_format",
-        'hurt.kind == "newer"',
-        'hurt.kind == "never"',
+        'defect.kind == "newer"',
+        'defect.kind == "never"',
         (f"{SESSION}::test_newer_logs_are_not_written_to",),
     ),
     Mutant(

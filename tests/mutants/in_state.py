@@ -23,7 +23,7 @@ IN_STATE = (
         "a message is taken up on each branch",
         "RUN-22",
         "projections/queue.py::waiting_messages",
-        "(queued for queued in found if queued.id not in said)",
+        "(queued for queued in found if queued.id not in taken)",
         "found",
         ("tests/test_cases.py::test_case[whole-122-taken-up-once]",),
     ),

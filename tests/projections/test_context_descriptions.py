@@ -15,7 +15,7 @@ def record(approval="ask", approvals=LOOKS, **said):
 
 def test_the_first_one_says_all_of_it():
     first = record(sources=(InstructionSource(path="A.md"),), system=BLOB)
-    assert describe_context(first) == "A.md, instructions, tools, approval ask, read, grep run unasked"
+    assert describe_context(first) == "A.md, instructions, tools, approval ask, read, grep run without approval"
     assert describe_context(ContextEntry()) == "no tools"
     assert describe_context(record("auto", {"shell": "deny"})) == "tools, approval auto, shell never runs"
 
@@ -26,9 +26,9 @@ def test_later_ones_say_what_is_new():
     def told(**said):
         return describe_context(record(**{"system": BLOB, "sources": before.sources, **said}), before)
 
-    assert told() == "as it was"
-    assert told(approvals={**LOOKS, "shell": "auto"}) == "shell runs unasked"
-    assert told(approvals={"read": "ask"}) == "read, grep ask first"
+    assert told() == "unchanged"
+    assert told(approvals={**LOOKS, "shell": "auto"}) == "shell runs without approval"
+    assert told(approvals={"read": "ask"}) == "read, grep need approval"
     assert told(approval="auto", approvals={}) == "approval auto"
     assert (
         told(system=OTHER, sources=(InstructionSource(path="A.md"), InstructionSource(path="B.md")))

@@ -20,10 +20,10 @@ def state(*bodies, **given):
 @pytest.mark.parametrize(
     ("bodies", "given", "word"),
     [
-        ((), {}, "rest"),
-        ((Cancelled(),), {}, "rest"),
+        ((), {}, "idle"),
+        ((Cancelled(),), {}, "idle"),
         ((Failed(),), {}, "failed"),
-        ((Queued(),), {}, "owes"),
+        ((Queued(),), {}, "pending"),
         ((Attention(),), {}, "waiting"),
         ((), {"held": True}, "running"),
         ((Attention(),), {"damaged": True}, "damaged"),
@@ -37,9 +37,9 @@ def test_state_words(bodies, given, word):
 
 def test_a_session_that_owes_an_answer():
     story = SessionBuilder()
-    assert overview(story.session.tree).state == "rest"
+    assert overview(story.session.tree).state == "idle"
     story.user("go")
-    assert overview(story.session.tree).state == "owes"
+    assert overview(story.session.tree).state == "pending"
 
 
 def test_a_reply_that_a_channel_does_not_have():
@@ -55,10 +55,10 @@ def test_a_reply_that_a_channel_does_not_have():
     card = overview(story.session.tree)
     assert (card.state, card.undelivered) == ("undelivered", 1)
     story.user("more")
-    assert overview(story.session.tree).state == "owes"
+    assert overview(story.session.tree).state == "pending"
     story.reply("more")
     story.session.append(Sent(reply_id="r1", channel="terminal"), at="r1")
-    assert overview(story.session.tree).state == "rest"
+    assert overview(story.session.tree).state == "idle"
 
 
 def test_the_card():

@@ -145,7 +145,7 @@ def test_the_whole_session_has_one_full_queue():
         rig.session.append(later("More."))
     rig.session.move_head(place)
     rig.session.acquire("busy", ttl_s=1e6)
-    with pytest.raises(Conflict, match="wait in"):
+    with pytest.raises(Conflict, match="the queue of agent_user_1 is full"):
         rig.session.say("One too many.")
 
 

@@ -55,7 +55,7 @@ def test_it_is_dormant_until_somebody_asks(made):
         session = made()
         assert state(session) == "dormant"
         session.append(body)
-        assert (state(session), is_dormant(session.tree)) == ("owes", False)
+        assert (state(session), is_dormant(session.tree)) == ("pending", False)
     for body in NOT_SPOKEN:
         session = made()
         session.append(body)
@@ -91,6 +91,6 @@ def test_a_message_that_was_queued_before_the_move_waits_for_the_person():
     prompt = story.user("go")
     story.reply("done")
     story.session.append(Queued(message=Prompt(content="later")))
-    assert state(story.session) == "owes"
+    assert state(story.session) == "pending"
     story.session.move_head(prompt.id)
     assert state(story.session) == "dormant"

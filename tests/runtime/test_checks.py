@@ -79,7 +79,7 @@ def test_a_session_that_names_no_model_says_so():
     session = Session.create(store)
     session.say("Hello.")
     error = _refused(store, session)
-    assert f"{session.name} names no model" in error.message
+    assert f"{session.name} has no model that can be called" in error.message
     assert f"wakelog run -s {session.name} --model PROVIDER:NAME" in error.hint
 
 

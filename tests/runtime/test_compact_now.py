@@ -64,7 +64,7 @@ def test_nothing_to_fold():
     story = SessionBuilder()
     story.user("hi")
     done, asked = fold(story, {"text": "x"})
-    assert (done.entry, done.reason, asked) == (None, "there is nothing to fold", [])
+    assert (done.entry, done.reason, asked) == (None, "there is nothing to compact", [])
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_channel_that_raises_once_gets_the_reply_later(place):
     assert (failed.error.kind, failed.error.message) == ("ConnectionResetError", "connection reset by peer")
     assert [sent.reply_id for sent in rig.values(Sent)] == [reply.id]
     assert (channel.replies, channel.ended) == ({reply.id: "Hello there."}, {reply.id})
-    assert overview(rig.session.tree).state == "rest"
+    assert overview(rig.session.tree).state == "idle"
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.runtime.rigs import Rig
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import Policy, policy_in_force, stored_policy
 from wakelog.errors import Conflict
@@ -131,9 +131,9 @@ def test_a_cancelled_parent_calls_its_child_back():
 def test_what_a_child_can_come_to():
     """RUN-7: a failure and a silence are errors that say so; a child without a task is not made."""
     for prompt, text in [
-        ("Ask to fail.", words.CHILD_FAILED.format(message="out of order")),
-        ("Ask silent.", words.CHILD_WITHOUT_REPLY),
-        ("Empty.", words.NO_PROMPT),
+        ("Ask to fail.", wording.CHILD_FAILED.format(message="out of order")),
+        ("Ask silent.", wording.CHILD_WITHOUT_REPLY),
+        ("Empty.", wording.NO_PROMPT),
     ]:
         rig = Rig(FAMILY)
         rig.say(prompt)
@@ -147,7 +147,7 @@ def test_children_may_not_go_deeper_than_agreed():
     assert len(list(rig.store.sessions())) == 3
     last = read_log(rig.store, max(stat.name for stat in rig.store.sessions()))
     said = [entry.value.message.text for entry in last.entries if type(entry.value) is Message]
-    assert words.TOO_DEEP in said
+    assert wording.TOO_DEEP in said
 
 
 def test_a_child_in_other_hands_is_left_alone():

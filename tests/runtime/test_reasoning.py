@@ -110,7 +110,7 @@ def test_a_provider_that_needs_it_back_says_so(reasoning):
     """LOG-18: before the call is written, and before anybody is asked."""
     model = Thinker(needs_back=True)
     rig = _rig(model, reasoning=reasoning)
-    with pytest.raises(UsageError, match="thinker signs"):
+    with pytest.raises(UsageError, match="does not work with thinker, which needs signed reasoning"):
         rig.say("Go.")
     assert rig.values(ModelCall) == []
     assert model.requests == []
@@ -120,7 +120,7 @@ def test_a_provider_that_needs_it_back_says_so(reasoning):
 def test_it_is_refused_when_it_is_agreed_on(reasoning):
     """LOG-18: nothing is written of a session that could not be run; with `thinking: drop` none has to go back."""
     store, policy = MemoryStore(), Policy(reasoning=reasoning)
-    with pytest.raises(UsageError, match="anthropic signs"):
+    with pytest.raises(UsageError, match="does not work with anthropic, which needs signed reasoning"):
         Agent(model="anthropic:claude-x", policy=policy).begin(store)
     assert list(store.sessions()) == []
     Agent(model="anthropic:claude-x", policy=policy, params={"thinking": "drop"}).begin(store)

@@ -66,5 +66,7 @@ def test_what_must_go_back_cannot_be_left_out():
     check_reasoning("p", needs_back=False, reasoning="drop", params={})
     check_reasoning("p", needs_back=True, reasoning="drop", params={"thinking": "drop"})
     for reasoning in ("summary", "drop"):
-        with pytest.raises(UsageError, match=f"p signs .* reasoning = '{reasoning}'"):
+        with pytest.raises(
+            UsageError, match=f"reasoning = '{reasoning}' does not work with p, which needs signed reasoning"
+        ):
             check_reasoning("p", needs_back=True, reasoning=reasoning, params={})

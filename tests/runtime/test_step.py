@@ -27,7 +27,7 @@ def test_the_first_entry_stands_behind_what_was_decided_on():
     rig.session.say("Hi.")
     step = _step(rig)
     rig.session.rename("meanwhile")
-    with pytest.raises(Conflict, match="gone on"):
+    with pytest.raises(Conflict, match="has new entries"):
         step.write(Custom(custom_type="x"))
     assert not step.has_written
 

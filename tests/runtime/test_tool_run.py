@@ -7,7 +7,7 @@ import pytest
 from tests.laws.plays import watch
 from tests.runtime.rigs import Rig, asks
 from wakelog.app.agent import Agent
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost, NotFound
@@ -76,7 +76,7 @@ def test_what_a_killed_tool_had_shown_is_told():
     assert rig.store.journals("s")
     rig.wake()
     (result,) = _results(rig)
-    assert result.text == words.UNKNOWN + words.OUTPUT_SO_FAR.format(shown="pay 0\npay 1\n")
+    assert result.text == wording.UNKNOWN + wording.OUTPUT_SO_FAR.format(shown="pay 0\npay 1\n")
     assert rig.store.journals("s") == {}
 
 
@@ -146,7 +146,7 @@ def test_a_tool_nobody_declared():
     """RUN-7: the model is told, nothing is begun."""
     rig = _rig(("ghost", 1))
     rig.say("Go.")
-    assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
+    assert [result.text for result in _results(rig)] == [wording.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(ToolStarted) == []
 
 
@@ -154,7 +154,7 @@ def test_nobody_is_asked_about_a_tool_that_there_is_not():
     """RUN-7: the model is told at once, whatever was agreed on about tools."""
     rig = _rig(("ghost", 1), approval="ask")
     assert rig.say("Go.").decision == Idle()
-    assert [result.text for result in _results(rig)] == [words.NO_SUCH_TOOL.format(name="ghost")]
+    assert [result.text for result in _results(rig)] == [wording.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(Attention) == []
 
 
@@ -172,7 +172,7 @@ def test_a_tool_that_is_not_at_hand_here():
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
     runtime = rig.runtime().with_changes(tools=lambda _, __: {})
-    with pytest.raises(NotFound, match="not at hand"):
+    with pytest.raises(NotFound, match="not available in this process"):
         asyncio.run(wake(runtime, "s"))
     assert rig.values(ToolStarted) == _results(rig) == []
     assert rig.wake().decision == Idle()
@@ -216,6 +216,6 @@ def test_a_worker_that_was_overtaken_begins_nothing():
             return super().append(session, body, **more)
 
     rig.store.__class__ = Overtaking
-    with pytest.raises(LeaseLost, match="taken this session over"):
+    with pytest.raises(LeaseLost, match="taken over this session"):
         rig.wake()
     assert rig.outside.effects == {}

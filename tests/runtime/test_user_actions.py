@@ -64,7 +64,7 @@ def test_a_cancelled_turn_leaves_no_question_behind():
     request_cancel(rig.session)
     rig.wake()
     assert open_questions(rig.session) == []
-    assert overview(rig.session.read().tree).state == "rest"
+    assert overview(rig.session.read().tree).state == "idle"
 
 
 def test_there_is_nothing_to_cancel_at_rest():
@@ -256,7 +256,7 @@ def test_a_question_is_decided_once():
 def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
     """RUN-16: taken up by the next who runs the session."""
     rig = Rig({"Go on.": [{"text": "Gone. " * 40}]}, summary="Short.")
-    with pytest.raises(UsageError, match="nothing to fold"):
+    with pytest.raises(UsageError, match="nothing to compact"):
         request_compaction(rig.session)
     rig.say("Go on.")
     rig.say("Go on.")
@@ -265,7 +265,7 @@ def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
     (call,) = [value for value in rig.values(ModelCall) if value.purpose == "compaction"]
     assert b"Be kind." in rig.store.blobs.get(call.injected[0])
     assert rig.wake().decision == Idle()
-    with pytest.raises(UsageError, match="nothing to fold"):
+    with pytest.raises(UsageError, match="nothing to compact"):
         request_compaction(rig.session, keep="nowhere")
 
 
@@ -316,12 +316,12 @@ def test_what_cannot_be_run_again():
     prompt = next(node for node in nodes.values() if _says(node, Prompt))
     reply = nodes[rig.session.read().tree.children(prompt.id)[0]]
     for entry in (prompt.id, reply.id):
-        with pytest.raises(UsageError, match="not the result"):
+        with pytest.raises(UsageError, match="is not a tool result"):
             rerun_tool(rig.session, entry)
     with pytest.raises(NotFound):
         rerun_tool(rig.session, "nowhere")
     rig.session.acquire("somebody", ttl_s=60)
-    with pytest.raises(Conflict, match="is being run"):
+    with pytest.raises(Conflict, match="is running"):
         rerun_tool(rig.session, reply.id)
 
 

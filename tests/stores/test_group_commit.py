@@ -186,7 +186,7 @@ def test_a_store_that_breaks_is_heard_of():
 def test_outside_of_its_block_it_takes_nothing():
     """Bad input: one clear line instead of a task that never ends."""
     group = GroupCommit(MemoryStore())
-    with pytest.raises(UsageError, match="takes no appends"):
+    with pytest.raises(UsageError, match="is not open"):
         asyncio.run(group.append("s", body("m1"), after=0))
 
 

@@ -24,7 +24,7 @@ class MemoryRig:
     def files(self, session):
         return ()
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         log = self.store._log(session)
         log.data[:] = log.data.replace(old, new)
         log.end = LogEnd()

@@ -27,7 +27,7 @@ class DyingRig:
     def files(self, session):
         return ()
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         log = self.under._log(session)
         log.data[:] = log.data.replace(old, new)
         log.end = LogEnd()

@@ -326,7 +326,7 @@ def test_two_sessions_that_answer_to_one_word(stores):
     source.replace("s", "crab_user_1", first())
     source.replace("crab_user_1", "crab_user_2", first("crab_user_1"))
     failed, fine = copy(source, stores.new("jsonl"))
-    assert (failed.name, failed.status, "told apart" in str(failed.error)) == ("crab_user_1", "failed", True)
+    assert (failed.name, failed.status, "is ambiguous" in str(failed.error)) == ("crab_user_1", "failed", True)
     assert (fine.name, fine.status) == ("crab_user_2", "copied")
 
 

@@ -171,7 +171,7 @@ def test_an_id_that_is_the_name_of_another_session(tmp_path, kind):
     first.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
     # What a store object remembers of names is not what is tested here.
     store.close()
-    with pytest.raises(StoreError, match="told apart"):
+    with pytest.raises(StoreError, match="is ambiguous"):
         collect(store, older_than_s=0)
     assert store.blobs.get(ref) == b"picture"
 

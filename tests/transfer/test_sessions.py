@@ -58,7 +58,7 @@ def test_a_parent_that_is_gone(stores):
     source = holding(first("f", parent=b',"parent":{"session":"gone","entry":"e"}') + b"one\n")
     (done,) = copy(source, stores.new("jsonl"))
     assert done.status == "copied"
-    assert done.lost == (MissingItem("gone", "no session gone to read through"),)
+    assert done.lost == (MissingItem("gone", "the parent session gone does not exist"),)
 
 
 def test_sub_agents_go_before_who_sent_them_out():

@@ -63,7 +63,7 @@ def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, i
     left = tuple(collect_questions(session)) if isinstance(report.decision, Await) else ()
     state: str
     if report.decision == Idle():
-        state = "undelivered" if undelivered_replies(session) else "rest"
+        state = "undelivered" if undelivered_replies(session) else "idle"
     elif isinstance(report.decision, Idle):
         state = report.decision.outcome
     else:

@@ -16,7 +16,7 @@ from typing import Any
 
 from wakelog.app.notices import notify, progress
 from wakelog.errors import UsageError, WakelogError
-from wakelog.folders import is_configured
+from wakelog.folders import is_configured, user_folder
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.stores import Exposure, Store
@@ -47,8 +47,7 @@ def _configured_store() -> str | None:
 
 def default_store() -> str:
     """Return the folder used when no store is named."""
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(home, "wakelog", "sessions")
+    return os.path.join(user_folder("data"), "sessions")
 
 
 def url_for_display(url: str) -> str:

@@ -210,7 +210,7 @@ class _JournalDraft:
 
 
 def to_deltas(parts: Iterable[AnyPart]) -> list[ContentDelta]:
-    """Return deltas that `assemble` turns into these parts again; replay streams a reply from them."""
+    """Return deltas that `assemble_parts` turns into these parts again; replay streams a reply from them."""
     pieces: list[ContentDelta] = []
     for part in parts:
         match part:
@@ -285,11 +285,14 @@ def _is_in_log(tree: Tree, subject: Entry) -> bool:
     since = [entry.value for entry in tree.own_entries() if entry.seq > subject.seq]
     match subject.value:
         case ModelCall(reply_id=reply_id):
-            return any(isinstance(it, Partial) and (it.reply_id, it.tool_call_id) == (reply_id, None) for it in since)
+            return any(
+                isinstance(outcome, Partial) and (outcome.reply_id, outcome.tool_call_id) == (reply_id, None)
+                for outcome in since
+            )
         case ToolStarted(reply_id=reply_id, tool_call_id=call_id):
-            said = [value.message if isinstance(value, Message) else value for value in since]
-            told = [it for it in said if isinstance(it, Partial | ToolResult)]
-            return any((it.reply_id, it.tool_call_id) == (reply_id, call_id) for it in told)
+            values = [value.message if isinstance(value, Message) else value for value in since]
+            outcomes = [outcome for outcome in values if isinstance(outcome, Partial | ToolResult)]
+            return any((outcome.reply_id, outcome.tool_call_id) == (reply_id, call_id) for outcome in outcomes)
     return False
 
 

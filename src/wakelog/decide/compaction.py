@@ -25,8 +25,8 @@ COMPACTION_TRIES_MAX = 2
 def plan_compaction(branch: Branch, keep_tokens: int) -> str | None:
     """Return the first entry that a compaction would keep; None if there is nothing to compact."""
     context = build_context(branch)
-    fold = active_part(branch).compaction
-    first = int(fold is not None and context.entry_ids[:1] == (fold.id,))
+    compaction = active_part(branch).compaction
+    first = int(compaction is not None and context.entry_ids[:1] == (compaction.id,))
     messages, ids = context.messages[first:], context.entry_ids[first:]
     # kept[at]: the tokens of the messages from `at` to the newest.
     kept = list(accumulate(message_tokens(message) for message in reversed(messages)))[::-1]
@@ -59,7 +59,7 @@ def is_shorter(context: Context, first_kept: str | None, summary: str) -> bool:
 def is_compaction_exhausted(branch: Branch) -> bool:
     """Whether compaction is no longer tried until the next prompt or compaction.
 
-    True after a summary that did not shrink the context, or after `TRIES_MAX` calls for a summary.
+    True after a summary that did not shrink the context, or after `COMPACTION_TRIES_MAX` calls for a summary.
     """
     since = max((node.seq for node in branch.nodes[branch.inherited :] if _resets_attempts(node.value)), default=-1)
     annotations = [annotation.value for annotation in branch.annotations if annotation.seq > since]
@@ -68,11 +68,11 @@ def is_compaction_exhausted(branch: Branch) -> bool:
         for annotation in annotations
         if isinstance(annotation, ModelCall) and annotation.purpose == "compaction"
     ]
-    vain = any(
+    did_not_shrink = any(
         isinstance(annotation, Partial) and annotation.error and annotation.error.kind == "did_not_shrink"
         for annotation in annotations
     )
-    return vain or len(calls) >= COMPACTION_TRIES_MAX
+    return did_not_shrink or len(calls) >= COMPACTION_TRIES_MAX
 
 
 def _resets_attempts(value: object) -> bool:

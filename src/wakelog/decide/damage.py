@@ -7,7 +7,7 @@ Rule 2: each hole is reported once per branch; the entry of the notice names it 
 Rule 3: if the policy lets a person decide about unknown outcomes, a person is asked first.
 """
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import AskAboutDamage, Await, Decision, ReportDamage, Snapshot
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import BaseMessage
@@ -18,8 +18,8 @@ DAMAGE_REASON = "damage"
 """The `reason` of an `attention` entry that asks about damage."""
 
 _OUTCOME_TEXTS = {
-    "ran": words.DAMAGE_RAN,
-    "did not run": words.DAMAGE_DID_NOT_RUN,
+    "ran": wording.DAMAGE_RAN,
+    "did not run": wording.DAMAGE_DID_NOT_RUN,
 }
 
 
@@ -32,11 +32,11 @@ def decide_damage(snapshot: Snapshot) -> Decision | None:
         return None
     if snapshot.policy.unknown == "tell":
         return ReportDamage(found)
-    asked = _question(snapshot, found)
-    if asked is None:
+    question = _question(snapshot, found)
+    if question is None:
         return AskAboutDamage(found)
-    answer = _answer(snapshot, asked)
-    return Await(attention=(asked.id,)) if answer is None else ReportDamage(found, answer)
+    answer = _answer(snapshot, question)
+    return Await(attention=(question.id,)) if answer is None else ReportDamage(found, answer)
 
 
 def _precedes_model_call(snapshot: Snapshot) -> bool:
@@ -48,33 +48,42 @@ def _precedes_model_call(snapshot: Snapshot) -> bool:
 
 def _question(snapshot: Snapshot, found: Losses) -> Attention | None:
     """Return the question that was asked about exactly these holes, if any."""
-    asked = [annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)]
-    return next((it for it in asked if it.reason == DAMAGE_REASON and set(it.refs) == set(found.refs)), None)
+    questions = [
+        annotation.value for annotation in snapshot.branch.annotations if isinstance(annotation.value, Attention)
+    ]
+    return next(
+        (
+            question
+            for question in questions
+            if question.reason == DAMAGE_REASON and set(question.refs) == set(found.refs)
+        ),
+        None,
+    )
 
 
-def _answer(snapshot: Snapshot, asked: Attention) -> AttentionResolved | None:
+def _answer(snapshot: Snapshot, question: Attention) -> AttentionResolved | None:
     resolved = [
         annotation.value
         for annotation in snapshot.branch.annotations
         if isinstance(annotation.value, AttentionResolved)
     ]
-    return next((it for it in resolved if it.attention_id == asked.id), None)
+    return next((answer for answer in resolved if answer.attention_id == question.id), None)
 
 
 def notice_text(found: Losses, answer: AttentionResolved | None = None) -> str:
     """Return the notice for the model about the holes and the tools of lost replies."""
-    said = [words.DAMAGE_HOLES.format(places=len(found.holes))]
+    paragraphs = [wording.DAMAGE_HOLES.format(places=len(found.holes))]
     if found.tools:
-        said.append("\n".join((words.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
+        paragraphs.append("\n".join((wording.DAMAGE_TOOLS, *(f"- {_tool_text(tool)}" for tool in found.tools))))
     else:
-        said.append(words.DAMAGE_NO_TRACE)
+        paragraphs.append(wording.DAMAGE_NO_TRACE)
     if found.delivered:
-        said.append(words.DAMAGE_SENT.format(count=len(found.delivered)))
+        paragraphs.append(wording.DAMAGE_SENT.format(count=len(found.delivered)))
     if answer is not None and answer.result is not None:
-        said.append(words.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
+        paragraphs.append(wording.DAMAGE_SAID.format(said=BaseMessage(content=answer.result).text))
     elif answer is not None and answer.decision in _OUTCOME_TEXTS:
-        said.append(_OUTCOME_TEXTS[answer.decision])
-    return "\n\n".join((*said, words.DAMAGE_CHECK))
+        paragraphs.append(_OUTCOME_TEXTS[answer.decision])
+    return "\n\n".join((*paragraphs, wording.DAMAGE_CHECK))
 
 
 def _tool_text(tool: LostTool) -> str:

@@ -79,7 +79,7 @@ class CallModel(msgspec.Struct, frozen=True, tag=True):
 
 
 class RecoverReply(msgspec.Struct, frozen=True, tag=True):
-    """Call the model again for an interrupted reply, under the same id. `window` is the context strategy."""
+    """Call the model again for an interrupted reply, under the same id, with a context built by `context_strategy`."""
 
     reply_id: str
     strategy: Literal["replace", "resume"]
@@ -136,7 +136,7 @@ Decision: TypeAlias = (
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Input of the rows: the tree, the head branch with its state and open work, policy, time and channels."""
+    """Input of the rules: the tree, the head branch with its state and open work, policy, time and channels."""
 
     tree: Tree
     branch: Branch

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import AskPerson, Await, CheckReceipt, Decision, RunTools, SettleToolCall, Snapshot
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Content, Prompt, Text, ToolResult, ToolStatus
@@ -41,7 +41,7 @@ CallDecision: TypeAlias = Decision | Literal["waits"] | None
 
 
 class ToolCallRule(msgspec.Struct, frozen=True):
-    """A row that judges one open tool call: its name, the texts of its two cells, and its function."""
+    """A rule for one open tool call: its name, the texts of its two cells, and its function."""
 
     name: str
     when: str
@@ -50,7 +50,7 @@ class ToolCallRule(msgspec.Struct, frozen=True):
 
 
 def decide_open_tool_calls(snapshot: Snapshot) -> tuple[str, Decision] | None:
-    """Return the row and decision for the open tool calls: wait only if none can proceed. None if none is open."""
+    """Return rule name and decision for the open tool calls: wait only if none can proceed. None if none is open."""
     runs: list[tuple[str, OpenToolCall]] = []
     waits: list[str] = []
     for call in snapshot.pending.open_tool_calls:
@@ -71,23 +71,23 @@ def _decide_call(snapshot: Snapshot, open_call: OpenToolCall) -> tuple[str, Call
         judgement = row.decide(snapshot, open_call)
         if judgement is not None:
             return row.name, judgement
-    raise AssertionError("the last row fits every open call")
+    raise AssertionError("the last rule matches every open tool call")
 
 
 def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     after = _nodes_after(snapshot.branch, open_call.reply_id)
     if any(isinstance(node.value, Cancelled) for node in after):
-        why = words.SKIPPED_CANCELLED
+        why = wording.SKIPPED_CANCELLED
     elif not open_call.is_own:
-        why = words.SKIPPED_FOREIGN
+        why = wording.SKIPPED_FOREIGN
     elif any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after):
-        why = words.SKIPPED_NEW_MESSAGE
+        why = wording.SKIPPED_NEW_MESSAGE
     else:
         return None
     if open_call.starts or open_call.child_session or (open_call.start_may_be_lost and snapshot.rules_version < 2):
-        return _settle(open_call, "interrupted", words.INTERRUPTED)
+        return _settle(open_call, "interrupted", wording.INTERRUPTED)
     if snapshot.rules_version >= 2 and not _is_proven_unstarted(snapshot, open_call):
-        return _settle(open_call, "unknown", words.UNKNOWN_RECORDED if open_call.made_elsewhere else words.UNKNOWN)
+        return _settle(open_call, "unknown", wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN)
     return _settle(open_call, "skipped", why)
 
 
@@ -116,7 +116,7 @@ def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     is_lost = (
         snapshot.policy.redacts and not open_call.may_have_started and has_redaction_mark(open_call.tool_call.input)
     )
-    return _settle(open_call, "denied", words.REDACTED) if is_lost else None
+    return _settle(open_call, "denied", wording.REDACTED) if is_lost else None
 
 
 def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -136,10 +136,10 @@ def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
                 else RunTools((open_call,))
             )
         case "ran":
-            return _settle(open_call, "ok", words.RAN)
+            return _settle(open_call, "ok", wording.RAN)
         case "did not run":
-            return _settle(open_call, "skipped", words.DID_NOT_RUN)
-    return _settle(open_call, "denied", words.DENIED_BY_PERSON)
+            return _settle(open_call, "skipped", wording.DID_NOT_RUN)
+    return _settle(open_call, "denied", wording.DENIED_BY_PERSON)
 
 
 def _waiting(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -166,7 +166,9 @@ def _start_may_be_lost(snapshot: Snapshot, since: Entry) -> bool:
 
 def decide_unknown(open_call: OpenToolCall, policy: Policy) -> AskPerson | SettleToolCall:
     """Decide a tool call whose outcome is unknown and that may not run twice: ask a person, or settle as unknown."""
-    return AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", words.UNKNOWN)
+    return (
+        AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", wording.UNKNOWN)
+    )
 
 
 def _receipt(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -177,21 +179,23 @@ def _safe(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     if not open_call.starts:
         return None
     if open_call.starts >= snapshot.policy.attempts_max:
-        return _settle(open_call, "error", words.TOO_MANY_ATTEMPTS.format(attempts=open_call.starts))
+        return _settle(open_call, "error", wording.TOO_MANY_ATTEMPTS.format(attempts=open_call.starts))
     return RunTools((open_call,))
 
 
 def _not_started(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     agreed = snapshot.policy.approval_of(open_call.tool_call.name)
     if agreed == "deny":
-        return _settle(open_call, "denied", words.DENIED)
+        return _settle(open_call, "denied", wording.DENIED)
     return AskPerson(open_call, "approve") if agreed == "ask" or open_call.rerun else RunTools((open_call,))
 
 
 def _settle(open_call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
-    said = text + words.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
-    result, whole = tool_result(open_call, status, (Text(text=said),)), open_call.output_blob
-    return SettleToolCall(open_call, msgspec.structs.replace(result, truncated=whole is not None, blob=whole))
+    full_text = text + wording.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
+    result, output_blob = tool_result(open_call, status, (Text(text=full_text),)), open_call.output_blob
+    return SettleToolCall(
+        open_call, msgspec.structs.replace(result, truncated=output_blob is not None, blob=output_blob)
+    )
 
 
 def tool_result(open_call: OpenToolCall, status: ToolStatus, content: Content) -> ToolResult:
@@ -216,44 +220,51 @@ def _nodes_after(branch: Branch, node_id: str) -> tuple[Entry, ...]:
 TOOL_CALL_RULES = (
     ToolCallRule(
         "call not ours",
-        "not made by a call of this session, or its turn was cancelled, or a later prompt stands after it",
-        "Settle: begun → interrupted; the log proves that it never began → skipped; else unknown. It is never run",
+        "no model call of this session made it, or its turn was cancelled, or a later prompt follows it",
+        "SettleToolCall: interrupted if started, skipped if the log proves that it was not, else unknown; never run",
         _not_own,
     ),
     ToolCallRule(
-        "call copied", "its result stands on another branch", "Settle with a copy that names it", _result_elsewhere
+        "call copied", "has a result on another branch", "SettleToolCall with a copy of that result", _result_elsewhere
     ),
     ToolCallRule(
         "call redacted",
-        "a secret was taken out of its input, and it is not begun",
-        "Settle(denied); it is never run",
+        "a secret was redacted in its input, and it was not started",
+        "SettleToolCall (denied); never run",
         _redacted,
     ),
-    ToolCallRule("call decided", "a person has decided about it", "Run, or Settle with what was decided", _decided),
-    ToolCallRule("call waits", "waits for a person", "wait", _waiting),
+    ToolCallRule(
+        "call decided", "a person has decided about it", "RunTools, or SettleToolCall with the decision", _decided
+    ),
+    ToolCallRule("call waits", "has an open question to a person", "wait", _waiting),
     ToolCallRule(
         "call child",
         "has a child session",
-        "wake the child: at rest, its last reply is the result; waiting or held by another: wait",
+        "RunTools wakes the child; the result is its last reply; wait while it waits or another worker runs it",
         _child,
     ),
     ToolCallRule(
         "call unknown",
-        "begun, and may never be replayed; or damage lies behind it",
-        "policy tell: Settle(unknown); policy ask: attention, and the decision becomes the one result",
+        "was started and may not run twice; or the log after it is damaged",
+        "unknown = tell: SettleToolCall (unknown); unknown = ask: AskPerson, whose decision becomes the result",
         _unknown,
     ),
     ToolCallRule(
         "call receipt",
-        "begun, with receipts",
-        "ask the tool: done → Settle with that; not begun → Run; cannot say → as one that may never be replayed",
+        "was started, and its tool has receipts",
+        "CheckReceipt: done → its result; not started → RunTools; not known → as a call that may not run twice",
         _receipt,
     ),
-    ToolCallRule("call safe", "begun, safe", "Run, one attempt more; above attempts_max Settle(error)", _safe),
+    ToolCallRule(
+        "call safe",
+        "was started, and may be repeated",
+        "RunTools again; after attempts_max starts SettleToolCall (error)",
+        _safe,
+    ),
     ToolCallRule(
         "call new",
-        "not begun",
-        "policy deny: Settle(denied); ask: attention; auto: Run; no such tool: Settle(error)",
+        "was not started",
+        "approval deny: SettleToolCall (denied); ask: AskPerson; auto: RunTools; unknown tool: SettleToolCall (error)",
         _not_started,
     ),
 )

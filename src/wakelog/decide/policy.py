@@ -112,14 +112,14 @@ def redact_mode(value: Any) -> Any:
 
 def policy_in_force(context: ContextEntry | None, rules_version: int = RULES_VERSION) -> Policy:
     """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
-    said = context.policy if context is not None else {}
+    stored = context.policy if context is not None else {}
     # Workers under rules 1 redacted key shapes only, so "keys" is the default there.
-    redact = redact_mode(said.get("redact", "assignments" if rules_version >= 2 else "keys"))
+    redact = redact_mode(stored.get("redact", "assignments" if rules_version >= 2 else "keys"))
     if context is None:
         return Policy(redact=redact)
     try:
         # Older policies lack `instructions`; recorded sources show that instruction files were read.
-        return msgspec.convert({"instructions": bool(context.sources), **said, "redact": redact}, Policy)
+        return msgspec.convert({"instructions": bool(context.sources), **stored, "redact": redact}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 
@@ -130,7 +130,7 @@ def check_policy(policy: Policy) -> None:
     try:
         msgspec.convert(stored_policy(policy), Policy)
     except (msgspec.ValidationError, TypeError) as error:
-        raise UsageError(f"this is no policy: {error}", hint="see wakelog.decide.policy.Policy") from None
+        raise UsageError(f"not a valid policy: {error}", hint="see wakelog.decide.policy.Policy") from None
     negative = [name for name, value in fields.items() if isinstance(value, int) and value < 0]
     if negative:
         raise UsageError(f"{negative[0]} cannot be below 0", hint="see wakelog.decide.policy.Policy")

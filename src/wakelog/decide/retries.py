@@ -13,7 +13,7 @@ it, so two rules that both read the clock could be decided differently in a repl
 from collections.abc import Iterator
 from typing import Literal
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Deliver, FailTurn, Snapshot
 from wakelog.decide.policy import SENDS_MAX
 from wakelog.decide.timing import retry_delay_ms
@@ -44,8 +44,8 @@ def too_many_faults(snapshot: Snapshot) -> FailTurn | None:
         return None
     fault = last_fault(snapshot.branch) if snapshot.state.ends_in == "faulted" else None
     error = fault.value.error if fault is not None and isinstance(fault.value, Failed) else None
-    why = words.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
-    return FailTurn("faults", words.TOO_MANY_FAULTS.format(faults=faults) + why)
+    why = wording.LAST_FAULT.format(why=error.message or error.kind) if error is not None else ""
+    return FailTurn("faults", wording.TOO_MANY_FAULTS.format(faults=faults) + why)
 
 
 def consecutive_faults(snapshot: Snapshot) -> int:
@@ -65,15 +65,17 @@ def _without_ended_elsewhere(snapshot: Snapshot, calls: list[tuple[ModelCall, in
     """Drop calls whose reply or failure is on another branch: those attempts do not count on this one."""
     if not calls:
         return []
-    nodes, here = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
-    failed = {node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in here}
+    nodes, on_branch = snapshot.tree.nodes, {node.id for node in snapshot.branch.nodes}
+    failed = {
+        node.value.call_id for node in nodes.values() if isinstance(node.value, Failed) and node.id not in on_branch
+    }
     return [(call, seq) for call, seq in calls if call.reply_id not in nodes and call.key not in failed]
 
 
 def _calls_since_last_message(branch: Branch) -> list[tuple[ModelCall, int]]:
-    here: set[str] = set()
+    on_branch: set[str] = set()
     for node in reversed(branch.nodes):
-        here.add(node.id)
+        on_branch.add(node.id)
         if isinstance(node.value, Message | Cancelled | Compaction):
             break
     return [
@@ -81,7 +83,7 @@ def _calls_since_last_message(branch: Branch) -> list[tuple[ModelCall, int]]:
         for annotation in branch.annotations
         if isinstance(annotation.value, ModelCall)
         and annotation.value.purpose == "reply"
-        and annotation.value.parent_id in here
+        and annotation.value.parent_id in on_branch
     ]
 
 
@@ -146,12 +148,12 @@ def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
 def next_delivery(snapshot: Snapshot) -> Deliver | None:
     """Return the first send that is not waiting for a retry, by the time of the last entry."""
     if snapshot.rules_version < 2:
-        debts = (debt for debt in snapshot.pending.undelivered if debt.channel in snapshot.channels)
-        return next((Deliver(debt.reply_id, debt.channel) for debt in debts), None)
+        replies = (reply for reply in snapshot.pending.undelivered if reply.channel in snapshot.channels)
+        return next((Deliver(reply.reply_id, reply.channel) for reply in replies), None)
     now_ms = _last_entry_ms(snapshot)
-    for debt, failed in _next_of_each_channel(snapshot):
+    for reply, failed in _next_of_each_channel(snapshot):
         if failed is None or not _is_waiting(failed, now_ms):
-            return Deliver(debt.reply_id, debt.channel)
+            return Deliver(reply.reply_id, reply.channel)
     return None
 
 
@@ -160,14 +162,14 @@ def next_retry(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Aw
     waiting = (
         []
         if snapshot.rules_version < 2
-        else [(_due_ms(failed), debt, failed) for debt, failed in _waiting_retries(snapshot)]
+        else [(_due_ms(failed), reply, failed) for reply, failed in _waiting_retries(snapshot)]
     )
     if not waiting:
         return None
-    due_ms, debt, failed = min(waiting, key=lambda each: each[0])
+    due_ms, reply, failed = min(waiting, key=lambda each: each[0])
     if before_ms is not None and due_ms > before_ms:
         return None
-    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(debt.reply_id, debt.channel)
+    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(reply.reply_id, reply.channel)
 
 
 def failed_attempts(state: BranchState, reply_id: str, channel: str) -> int:
@@ -180,22 +182,22 @@ def has_waiting_retry(state: BranchState, channel: str) -> bool:
     """Whether an earlier reply waits for a retry on a channel; a new reply is then not streamed to it."""
     failures = _failures(state)
     return any(
-        _may_try(debt, failures) and _key(debt) in failures for debt in state.undelivered if debt.channel == channel
+        _may_try(reply, failures) and _key(reply) in failures for reply in state.undelivered if reply.channel == channel
     )
 
 
 def _waiting_retries(snapshot: Snapshot) -> Iterator[tuple[UndeliveredReply, SendFailed]]:
-    return ((debt, failed) for debt, failed in _next_of_each_channel(snapshot) if failed is not None)
+    return ((reply, failed) for reply, failed in _next_of_each_channel(snapshot) if failed is not None)
 
 
 def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[UndeliveredReply, SendFailed | None]]:
     """Return, for each attached channel, the reply to send next and its last failed attempt, if any."""
     failures = _failures(snapshot.state)
     first: dict[str, UndeliveredReply] = {}
-    for debt in snapshot.pending.undelivered:
-        if debt.channel in snapshot.channels and _may_try(debt, failures):
-            first.setdefault(debt.channel, debt)
-    return [(debt, failures.get(_key(debt))) for debt in first.values()]
+    for reply in snapshot.pending.undelivered:
+        if reply.channel in snapshot.channels and _may_try(reply, failures):
+            first.setdefault(reply.channel, reply)
+    return [(reply, failures.get(_key(reply))) for reply in first.values()]
 
 
 def _may_try(reply: UndeliveredReply, failures: dict[tuple[str, str], SendFailed]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.compaction import can_keep_from, is_compaction_exhausted, plan_compaction
 from wakelog.decide.damage import decide_damage
 from wakelog.decide.decisions import (
@@ -45,7 +45,7 @@ from wakelog.projections.session_state import is_terminated
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One row of the table: its name, the texts of its two cells, and the function that implements it."""
+    """One rule of the table: its name, the texts of its two cells, and the function that implements it."""
 
     name: str
     when: str
@@ -54,7 +54,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A decision, the name of the row that made it, and the snapshot it was made from."""
+    """A decision, the name of the rule that made it, and the snapshot it was made from."""
 
     rule: str
     decision: Decision
@@ -71,14 +71,14 @@ def decide(
 ) -> Verdict:
     """Decide the next step at the head of a session.
 
-    `attached` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
+    `channels` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
     which earlier send failures do not count.
     """
     return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, rules_version, new_worker=new_worker)))
 
 
 def or_retry_delivery(verdict: Verdict) -> Verdict:
-    """Return the verdict, or a send retry if the verdict is to rest or to wait without a time."""
+    """Return the verdict, or a send retry if the verdict is to be idle or to wait without a time."""
     match verdict.decision:
         case Idle("terminated") | Await(until_ms=int()):
             return verdict
@@ -98,7 +98,7 @@ def _first_match(snapshot: Snapshot) -> Verdict:
                 return Verdict(*judged, snapshot)
         elif (decision := row.decide(snapshot)) is not None:
             return Verdict(row.name, decision, snapshot)
-    raise AssertionError("the last row fits everything")
+    raise AssertionError("the last rule matches everything")
 
 
 def _terminated(snapshot: Snapshot) -> Decision | None:
@@ -106,12 +106,12 @@ def _terminated(snapshot: Snapshot) -> Decision | None:
 
 
 def _open_tool_calls(_: Snapshot) -> Decision | None:
-    """Placeholder for the rows of `open_tool_calls.py`, which judge each open tool call."""
+    """Placeholder for the rules of `open_tool_calls.py`, which decide each open tool call."""
     return None
 
 
 def _retry(_: Snapshot) -> Decision | None:
-    """Placeholder for `or_retry`, which runs after the other rows."""
+    """Placeholder for `or_retry_delivery`, which runs after the other rules."""
     return None
 
 
@@ -121,8 +121,8 @@ def _cancel_requested(snapshot: Snapshot) -> Decision | None:
         or snapshot.pending.interrupted
         or snapshot.state.ends_in in ("prompt", "result", "faulted")
     )
-    asked = [queued for queued in snapshot.pending.queue if queued.mode == "cancel"]
-    return CancelTurn(asked[0]) if asked and under_way else None
+    requests = [queued for queued in snapshot.pending.queue if queued.mode == "cancel"]
+    return CancelTurn(requests[0]) if requests and under_way else None
 
 
 def _cancelled(snapshot: Snapshot) -> Decision | None:
@@ -170,8 +170,8 @@ def _compaction_requested(snapshot: Snapshot) -> Decision | None:
     for queued in snapshot.pending.queue:
         kept = queued.keep or plan_compaction(snapshot.branch, snapshot.policy.keep)
         if queued.mode == "compact" and kept is not None and can_keep_from(snapshot.branch, kept):
-            said = queued.message.text if queued.message is not None else ""
-            return Compact(kept, "manual", said, queued.id)
+            instructions = queued.message.text if queued.message is not None else ""
+            return Compact(kept, "manual", instructions, queued.id)
     return None
 
 
@@ -193,13 +193,13 @@ def _idle(_: Snapshot) -> Decision | None:
 
 
 def _model_call_or_compaction(snapshot: Snapshot) -> Decision:
-    """Decide how to get a reply: Ask, unless the turn has reached `steps_max` or the context must be compacted first.
+    """Decide how to get a reply: call the model, unless `steps_max` is reached or the context must be compacted first.
 
-    Where compaction cannot help, the model is asked with a token budget instead.
+    Where compaction cannot help, the model is called with a token budget instead.
     """
     policy = snapshot.policy
     if snapshot.state.steps >= policy.steps_max:
-        return FailTurn("steps", words.TOO_MANY_STEPS.format(steps=snapshot.state.steps))
+        return FailTurn("steps", wording.TOO_MANY_STEPS.format(steps=snapshot.state.steps))
     overflow = overflow_limit(snapshot)
     limit = min(filter(None, (policy.compact_at, overflow)), default=0)
     if not limit or build_context(snapshot.branch, policy.strategy, state=snapshot.state).tokens <= limit:
@@ -213,46 +213,51 @@ DECISION_RULES = (
     Rule("terminated", "is terminated", "Idle", _terminated),
     Rule(
         "owed",
-        "has a reply made by a call, not sent to a channel that call names",
-        "Deliver, same id (channel not attached, or it failed and waits for its next attempt: it stays owed, go on)",
+        "has a reply of a model call that was not sent to one of the channels that the call names",
+        "Deliver, under the same id; skipped while the channel is not attached or waits for its next attempt",
         next_delivery,
     ),
-    Rule("cancel", "is under way, and a person has asked to cancel", "Cancel the turn", _cancel_requested),
-    Rule("open calls", "has open calls", "judge each by the rows below", _open_tool_calls),
+    Rule("cancel", "has a turn in progress that a person has asked to cancel", "CancelTurn", _cancel_requested),
+    Rule("open calls", "has open tool calls", "decide each by the rules below", _open_tool_calls),
     Rule(
         "damage",
-        "has lost entries since its last compaction, and the model is to be asked",
-        "policy tell: tell the model, once; policy ask: attention first, then tell it what was decided",
+        "has lost entries since its last compaction, and a model call comes next",
+        "unknown = tell: ReportDamage, once; unknown = ask: AskAboutDamage, then ReportDamage with the decision",
         decide_damage,
     ),
     Rule(
         "fold asked",
-        "a person has asked for a fold, there is something to fold, and no call is to be made good first",
+        "a person has asked for a compaction, there is something to compact, and no model call must be retried first",
         "Compact, once",
         _compaction_requested,
     ),
-    Rule("cancelled", "ends in a cancelled turn", "take up the oldest queued message, else Rest", _cancelled),
-    Rule("cut", "has a cut reply", "below faults_max Mend: resume or replace; else Fail", _interrupted_reply),
+    Rule("cancelled", "ends in a cancelled turn", "TakeQueued (the oldest message), else Idle", _cancelled),
+    Rule(
+        "cut",
+        "has an interrupted reply",
+        "below faults_max: RecoverReply (resume or replace); else FailTurn",
+        _interrupted_reply,
+    ),
     Rule(
         "fault",
-        "ends in a fault",
-        "retryable and below faults_max: Await its time, then Ask (a send that is due sooner goes first); else "
-        "take up what is queued, else Rest(failed)",
+        "ends in a failed model call",
+        "retryable and below faults_max: Await the retry time, then CallModel (a delivery that is due earlier goes "
+        "first); else TakeQueued, else Idle (failed)",
         _faulted,
     ),
-    Rule("steer", "has a queued steer", "take it up", _steer),
+    Rule("steer", "has a queued steer message", "TakeQueued", _steer),
     Rule(
         "answer",
-        "ends in a prompt or results",
-        "above steps_max Fail; context over compact_at, or too long for the provider: Compact (hopeless: Ask with a "
-        "smaller window); else Ask",
+        "ends in a prompt or in tool results",
+        "at steps_max: FailTurn; context over compact_at or too long for the provider: Compact, or CallModel with a "
+        "smaller window if compaction cannot help; else CallModel",
         _unanswered,
     ),
-    Rule("follow-up", "has a queued follow-up", "take up the oldest", _follow_up),
+    Rule("follow-up", "has a queued follow-up message", "TakeQueued (the oldest)", _follow_up),
     Rule(
         "retry",
-        "would rest or wait for a person, and a channel that failed is to be tried again",
-        "Await its time, then Deliver, same id; after three failures by one worker the reply stays undelivered",
+        "would be idle or wait for a person, and a failed delivery is to be retried",
+        "Await the retry time, then Deliver, under the same id; after three failures it stays undelivered",
         _retry,
     ),
     Rule("rest", "anything else", "Idle", _idle),

@@ -86,7 +86,7 @@ _LINE_SHARE = 4
 def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
     """Return the text in at most `limit_bytes` of UTF-8, and whether anything was left out.
 
-    Raises `UsageError` for a limit below `SMALLEST_BYTES`.
+    Raises `UsageError` for a limit below `CLIP_MIN_BYTES`.
     """
     if limit_bytes < CLIP_MIN_BYTES:
         raise UsageError(f"cannot clip to {limit_bytes} bytes", hint=f"allow at least {CLIP_MIN_BYTES}")
@@ -102,7 +102,7 @@ def clip(text: str, limit_bytes: int = CLIP_BYTES) -> tuple[str, bool]:
 class ClippedText:
     """Buffer for text that arrives in pieces; of text longer than `limit_bytes` it keeps only the two ends.
 
-    `text` is never longer than the limit, so adding it to another `KeptText` of that limit leaves it unchanged.
+    `text` is never longer than the limit, so adding it to another `ClippedText` of that limit leaves it unchanged.
     """
 
     def __init__(self, limit_bytes: int = KEPT_TEXT_BYTES) -> None:

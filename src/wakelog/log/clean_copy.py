@@ -97,8 +97,8 @@ class CleanCopy:
             yield from self._drain()
         self._write_head()
         yield from self._drain()
-        damage = [hurt for hurt in reading.damage if hurt.may_hide_entries or hurt.kind == "torn"]
-        self.omitted = sorted((*self.omitted, *damage), key=lambda hurt: hurt.offset)
+        damage = [defect for defect in reading.damage if defect.may_hide_entries or defect.kind == "torn"]
+        self.omitted = sorted((*self.omitted, *damage), key=lambda defect: defect.offset)
 
     def _drain(self) -> list[bytes]:
         taken, self._written = self._written, []
@@ -141,8 +141,8 @@ class CleanCopy:
         """Copy an entry if the copy can hold it."""
         if _is_unreadable(entry):
             self._skip_unreadable(entry)
-        elif (there := self._new.number(entry.id)) != NO_NUMBER:
-            self._handle_repeated(entry, there)
+        elif (known := self._new.number(entry.id)) != NO_NUMBER:
+            self._handle_repeated(entry, known)
         elif entry.is_node:
             self._keep_node(entry)
         else:
@@ -154,7 +154,7 @@ class CleanCopy:
         if there == _ROOT and number is not None:
             self._replacements[number] = self._parent_in_copy(entry)
         elif self._repeated.get(id_hash(entry.id)) != digest_of(_body_to_seal(entry.raw)):
-            self._report_omitted(entry, "repeated", f"the id {entry.id} stands there a second time")
+            self._report_omitted(entry, "repeated", f"the id {entry.id} is used a second time")
 
     def _keep_node(self, entry: Entry) -> None:
         if _is_unreadable(entry):
@@ -180,8 +180,8 @@ class CleanCopy:
         if number == NO_NUMBER or not path[number]:
             return {}
         spots = (self._new.number_in(self._old, node) for node in range(number, len(path)) if path[node])
-        standing = next((spot for spot in spots if self._is_new_node(spot) and spot != _ROOT), None)
-        return {"firstKeptEntryId": self._id_of(standing) if standing is not None else entry.id}
+        kept_spot = next((spot for spot in spots if self._is_new_node(spot) and spot != _ROOT), None)
+        return {"firstKeptEntryId": self._id_of(kept_spot) if kept_spot is not None else entry.id}
 
     def _state_changes(self, entry: Entry, compaction: Compaction, parent: int) -> JsonObject:
         """Return the changes to a compaction's state: another head, or no state if it is another session's."""
@@ -253,7 +253,7 @@ class CleanCopy:
             parent_id=self._root_id,
             timestamp=self._time,
             offset=hidden[0].offset,
-            bytes=sum(hurt.size for hurt in hidden),
+            bytes=sum(defect.size for defect in hidden),
             digest=digest_of(content),
             reason="lost",
         )
@@ -319,9 +319,9 @@ class _SecondPass:
             entries = self._reader.feed(line)
             if len(self.damage) > before:
                 self._raw[line.offset] = line.raw
-                hidden += [hurt for hurt in self.damage[before:] if hurt.may_hide_entries]
+                hidden += [defect for defect in self.damage[before:] if defect.may_hide_entries]
             for entry in entries:
-                stretch = [hurt for hurt in hidden if hurt.offset <= entry.offset]
+                stretch = [defect for defect in hidden if defect.offset <= entry.offset]
                 if stretch:
                     yield None, stretch
                     hidden = hidden[len(stretch) :]
@@ -333,7 +333,7 @@ class _SecondPass:
 
     def bytes_of(self, hidden: list[Damage]) -> bytes:
         """Return the damaged bytes; of a line over the size limit, only the last slice."""
-        return b"".join(self._raw.get(hurt.offset, b"")[: hurt.size] for hurt in hidden)
+        return b"".join(self._raw.get(defect.offset, b"")[: defect.size] for defect in hidden)
 
 
 def _body_to_seal(raw: bytes) -> bytes:

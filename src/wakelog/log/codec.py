@@ -218,8 +218,8 @@ def decode_identity(line: bytes) -> SessionIdentity | None:
 
 def id_of(line: bytes) -> str | None:
     """Return the id in an encoded line; None if it cannot be read."""
-    said = envelope_of(line)
-    return said.id if said is not None else None
+    envelope = envelope_of(line)
+    return envelope.id if envelope is not None else None
 
 
 def to_plain(value: Any) -> Any:
@@ -328,16 +328,16 @@ def _has_many_brackets(raw: bytes) -> bool:
     """Return whether a line could exceed the nesting limit. Removing a few bytes is faster than counting all."""
     if len(raw) < _SHORT_BYTES:
         return False
-    most = NESTING_MAX + 1
-    return 2 * len(raw) - len(raw.replace(b"[", b"", most)) - len(raw.replace(b"{", b"", most)) > NESTING_MAX
+    count = NESTING_MAX + 1
+    return 2 * len(raw) - len(raw.replace(b"[", b"", count)) - len(raw.replace(b"{", b"", count)) > NESTING_MAX
 
 
 def _format_version(line: JsonObject, envelope: UnknownBody) -> int:
     """Return the format version of a line; 1 where it has none. `Undecodable` for a version below 1."""
-    said = line.get("version") if envelope.type == "session" else None
-    versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([said] if isinstance(said, int) else [])]
+    version = line.get("version") if envelope.type == "session" else None
+    versions = [_FIRST_VERSION if envelope.v is None else envelope.v, *([version] if isinstance(version, int) else [])]
     if min(versions) < _FIRST_VERSION:
-        reason = f"written in format {min(versions)}, which never existed: the first one is {_FIRST_VERSION}"
+        reason = f"written in format {min(versions)}, which does not exist; the first format is {_FIRST_VERSION}"
         raise Undecodable(reason, envelope)
     return max(versions)
 
@@ -382,7 +382,7 @@ _STRING_OR_SIGN = re.compile(_STRING + rb"|[\[\]{},:]", re.DOTALL)
 
 
 def repair_json(raw: bytes, *, clamp_numbers: bool) -> bytes:
-    """Return `raw` without byte order mark and with lone surrogates replaced; with `numbers`, too large ones too."""
+    """Return `raw` without byte order mark and lone surrogates; `clamp_numbers`: and without too large numbers."""
     raw = _without_lone_surrogates(raw.removeprefix(BOM))
     return _STRING_OR_NUMBER.sub(_clamped_number, raw) if clamp_numbers else raw
 

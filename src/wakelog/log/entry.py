@@ -4,8 +4,8 @@ Rule 1: each type is either a *node* (`parentId` is the previous node of its bra
 the node it describes). `tree.py` decides everything else about the tree.
 Rule 2: a body is created without an envelope. `session.py` sets id, parent and timestamp; the store adds seq and h
 around the encoded bytes. Data read from a store is never encoded again.
-Rule 3: the set of types is closed. An entry of a type this version does not know is an `Unknown` and keeps its bytes.
-`docs/format.md` defines each field.
+Rule 3: the set of types is closed. An entry of a type this version does not know is an `UnknownBody` and keeps its
+bytes. `docs/format.md` defines each field.
 """
 
 from typing import Any, Literal, Self, TypeAlias
@@ -340,7 +340,7 @@ class DamageNote(Annotation, frozen=True, kw_only=True, tag="damage"):
 
 
 class Terminated(Annotation, frozen=True, kw_only=True, tag="terminated"):
-    """The session has ended for good."""
+    """The session is terminated: it accepts no more messages and is not run again."""
 
     reason: str = ""
 

@@ -82,7 +82,7 @@ _SLOTS_FIRST = 1 << 10
 
 
 class IdTable:
-    """Ids by number. A key is the hash of an id, see `key_of`."""
+    """Ids by number. A key is the hash of an id, see `id_hash`."""
 
     def __init__(self) -> None:
         self.hashes = array("Q")
@@ -95,7 +95,7 @@ class IdTable:
         return self.number(id_hash(entry_id)) != NO_NUMBER
 
     def number(self, key: int) -> int:
-        """Return the number of a key, or `NONE`."""
+        """Return the number of a key, or `NO_NUMBER`."""
         slots, keys, mask = self._slots, self.hashes, len(self._slots) - 1
         at = key & mask
         while (number := slots[at]) != NO_NUMBER:

@@ -20,7 +20,7 @@ from wakelog.log.seal import SealChain, find_seal, find_seq, unseal
 class LogEnd:
     """The last seq, the current end of the seal chain, and the torn tail if there is one.
 
-    `ragged`: the last line has no LF. `sealed`: it has a seal.
+    `lacks_newline`: the last line has no LF. `ends_sealed`: it has a seal.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def find_appended(body: bytes, added: Iterable[Line], *, after: int) -> tuple[in
     for line in added:
         for entry in reader.feed(line):
             if entry.id == wanted and unseal(entry.raw) != body:
-                raise Conflict(f"an entry with the id {wanted} but other content is already there")
+                raise Conflict(f"another entry with the id {wanted} exists, with other content")
             if entry.id == wanted:
                 return entry.seq, line
     return None

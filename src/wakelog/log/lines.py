@@ -192,7 +192,7 @@ class EntryReader:
             self._count_unreadable(line.raw, acknowledged=True)
             return False
         elif state == "unproven" and not any(
-            hurt.may_hide_entries for hurt in self.damage[self._damage_before_last_valid_seal :]
+            defect.may_hide_entries for defect in self.damage[self._damage_before_last_valid_seal :]
         ):
             # Bytes before this line do not match its seal, and no damage has been reported there.
             reason = seals.missing_before(line.raw, self.next_seq)
@@ -210,9 +210,9 @@ class EntryReader:
 
     def _move_to_noted(self, note: DamageNote) -> None:
         """Move a torn tail that a later entry describes from `damage` to `noted`."""
-        known = [hurt for hurt in self.damage if (hurt.offset, hurt.size) == (note.offset, note.bytes)]
+        known = [defect for defect in self.damage if (defect.offset, defect.size) == (note.offset, note.bytes)]
         self.noted += known
-        self.damage = [hurt for hurt in self.damage if hurt not in known]
+        self.damage = [defect for defect in self.damage if defect not in known]
 
     def _skip_oversized(self, line: Line) -> None:
         size, last_slice = len(line.raw), digest_of(line.raw)

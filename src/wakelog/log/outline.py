@@ -48,7 +48,7 @@ class Outline:
         self._note_seq(entry.seq)
         if self._ids.number(key) != NO_NUMBER:
             self.repeated.add(key)
-            self._report(entry, "repeated", f"the id {entry.id} stands here a second time")
+            self._report(entry, "repeated", f"the id {entry.id} is used a second time")
         elif entry.is_node:
             self._add_node(key, entry)
         else:
@@ -68,7 +68,7 @@ class Outline:
             self._set_head(head, entry.seq)
 
     def _head_after(self, entry: Entry, parent: int) -> int:
-        """Return the head after a node, whose number is the next one, is added; `NONE` if it does not move the head."""
+        """Return the head after adding a node, whose number is the next one; `NO_NUMBER` if the head does not move."""
         value, number = entry.value, len(self)
         if isinstance(value, Compaction) and value.state is not None:
             return number if value.parent_id == value.state.head else self._resolve(value.state.head)
@@ -107,7 +107,7 @@ class Outline:
         value, named = entry.value, entry.value.parent_id
         hung = self._resolve(named)
         if named is not None and hung == NO_NUMBER:
-            self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
+            self._report(entry, "orphan", f"it refers to {named}, which does not precede it")
         node = self._first_known(self._resolve(subject_id(value)), hung)
         if isinstance(value, Head):
             self._move_head(entry, value.target_id, node if value.target_id == value.id else NO_NUMBER)
@@ -117,7 +117,7 @@ class Outline:
         """Move the head to the target of a `head` entry; one that targets itself means the node it describes."""
         target = itself if itself != NO_NUMBER else self._resolve(named)
         if target == NO_NUMBER:
-            self._report(entry, "orphan", f"it moves the head to {named}, which does not stand before it")
+            self._report(entry, "orphan", f"it moves the head to {named}, which does not precede it")
         else:
             self._set_head(target, entry.seq)
 
@@ -157,23 +157,23 @@ class Outline:
         return None if found == NO_NUMBER else found
 
     def number(self, entry_id: str) -> int:
-        """Return the number of the entry with this id, or `NONE`."""
+        """Return the number of the entry with this id, or `NO_NUMBER`."""
         return self._ids.number(id_hash(entry_id))
 
     def number_in(self, other: "Outline", number: int) -> int:
-        """Return the number in this outline of an entry of another outline, or `NONE`."""
+        """Return the number in this outline of an entry of another outline, or `NO_NUMBER`."""
         return self._ids.number(other.key(number))
 
     def parent(self, node: int) -> int:
-        """Return the previous node of the branch; `NONE` for the root."""
+        """Return the previous node of the branch; `NO_NUMBER` for the root."""
         return self._nodes[node]
 
     def node_of(self, number: int) -> int:
-        """Return the number of a node itself, or of the node that an annotation describes; `NONE` if there is none."""
+        """Return the number of a node itself, or of the node that an annotation describes; `NO_NUMBER` without one."""
         return number if self._kinds[number] else self._nodes[number]
 
     def key(self, number: int) -> int:
-        """Return the hash of an entry's id, see `key_of`."""
+        """Return the hash of an entry's id, see `id_hash`."""
         return self._ids.hashes[number]
 
     def is_node(self, number: int) -> bool:

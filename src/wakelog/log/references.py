@@ -23,10 +23,11 @@ _BLOB_REFERENCE_BYTES = DIGEST_CHARS + 64
 
 
 class LogReferences:
-    """The fold. `named` maps each digest to the size of the log up to the end of the line that first contains it.
+    """The references in the lines fed so far.
 
-    `blobs` maps those that are certain to be references to blobs to their sizes. `parent` is the session that a fork
-    reads its history from, `children` are the sessions of subagents. `title` is None if no title was set.
+    `digests` maps each digest to the size of the log up to the end of the line that first contains it, `blobs` maps
+    those that are certain to be references to blobs to their sizes. `parent` is the session that a fork reads its
+    history from, `children` are the sessions of subagents. `title` is None if no title was set.
     """
 
     def __init__(self) -> None:
@@ -70,11 +71,11 @@ def blob_references_in(raw: bytes) -> list[tuple[str, int]]:
     return [(digest.decode(), int(size)) for digest, size in _BLOB_REFERENCE.findall(raw)]
 
 
-_UNKNOWN_PURPOSE = "something that this version of wakelog does not know"
+_UNKNOWN_PURPOSE = "content of a kind that this version of wakelog does not know"
 _PURPOSES = {
-    "system": "the instructions of the model",
-    "tools": "the declarations of the tools",
-    "injected": "a text that was added to the request",
+    "system": "the system instructions",
+    "tools": "the tool declarations",
+    "injected": "a text that was injected into the request",
 }
 
 
@@ -120,12 +121,12 @@ def _walk(value: Any, key: str, owner: Any) -> Iterator[tuple[BlobRef, str]]:
 
 def _purpose(key: str, owner: Any) -> str:
     if isinstance(owner, ToolResult):
-        return f"the whole output of the tool {owner.tool_name}, of which the entry itself holds a part"
+        return f"the full output of the tool {owner.tool_name} (the entry has a part of it)"
     match owner:
         case Image():
             return "an image"
         case Audio():
-            return "a recording"
+            return "audio"
         case Text():
-            return "the whole of a text, of which the entry itself holds a part"
+            return "the full text (the entry has a part of it)"
     return _PURPOSES.get(key, _UNKNOWN_PURPOSE)

@@ -102,13 +102,13 @@ class SealVerifier:
 
 
 def has_valid_seal(raw: bytes, previous_hash: bytes, between: bytes = b"") -> bool:
-    """Return whether the seal of a line matches for the previous seal `h` and the bytes `between`."""
+    """Return whether the seal of a line matches for the seal `previous_hash` and the bytes `between`."""
     right = hashlib.sha256(previous_hash + between + raw[:-SEAL_BYTES]).hexdigest()
     return raw[-SEAL_BYTES:] == b',"h":"%b"}' % right.encode()
 
 
 def sealed_hash(raw: bytes) -> bytes:
-    """Return the h of a sealed line. For a line that may have no seal use `seal_of`."""
+    """Return the h of a sealed line. For a line that may have no seal use `find_seal`."""
     return raw[-66:-2]
 
 

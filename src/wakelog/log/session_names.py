@@ -25,7 +25,7 @@ _NUMBER_MAX_DIGITS = 9
 _EMPTY = "x"
 ASCII_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._~-]{{0,{NAME_MAX_BYTES - 1}}}")
 _SEPARATORS = "._~-"
-_HINT = "a name is letters and digits in lower case, dot, dash, underscore and tilde; `wakelog ls` lists them"
+_HINT = "use lower-case letters, digits, dots, dashes, underscores and tildes; `wakelog ls` lists the names"
 # Invisible letters and marks (Unicode: Default_Ignorable_Code_Point). Other such characters are neither.
 _INVISIBLE = frozenset(
     map(
@@ -98,9 +98,9 @@ def _case_folded(text: str) -> str:
     return unicodedata.normalize("NFKC", upper.casefold())
 
 
-def _truncated(text: str, most: int) -> str:
+def _truncated(text: str, max_bytes: int) -> str:
     """Return the start of a text, at most `most` bytes, without splitting a character."""
-    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore").rstrip("-")
+    return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore").rstrip("-")
 
 
 def _digest(text: str) -> str:

@@ -38,7 +38,7 @@ _TYPES_RECORDING_QUEUE = frozenset((Compaction, Activity))
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The end of a log, oldest entry first. If `fold` (the id of a compaction) is None, it is the whole log.
+    """The end of a log, oldest entry first. If `compaction_id` is None, it is the whole log.
 
     `queued` are the messages that waited before it, oldest first; None if they were not searched for.
     """

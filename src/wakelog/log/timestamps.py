@@ -31,7 +31,7 @@ def parse_ms(text: str) -> int | None:
     """Return a timestamp as milliseconds since 1970; None if it cannot be parsed."""
     rest = text[17:19] + text[20:23]
     if len(text) == 24 and text[19] == "." and text[23] == "Z" and rest.isdecimal() and rest < "60":
-        # Fast path for timestamps written by `iso`; most share their minute with an earlier one.
+        # Fast path for timestamps written by `iso_timestamp`; most share their minute with an earlier one.
         minute_ms = _minute_ms(text[:17])
         return None if minute_ms is None else minute_ms + int(rest)
     return _parsed(text)

@@ -52,9 +52,9 @@ class Branch(msgspec.Struct, frozen=True):
 
     The first `inherited` nodes belong to the session that this one was forked from; `inherited_annotations` are that
     session's annotations of them. `holes` are the places since the last compaction where log entries are lost; these
-    may have been on this branch. `scar` is the offset of the last such place in the log: continuations of anything
-    before it may be unreadable. If only the tail of a log was read, the first entry that the last compaction kept
-    follows directly after the session header.
+    may have been on this branch. `last_loss_offset` is the offset of the last such place in the log: continuations of
+    anything before it may be unreadable. If only the tail of a log was read, the first entry that the last compaction
+    kept follows directly after the session header.
     """
 
     nodes: tuple[Entry, ...]
@@ -109,7 +109,7 @@ class Tree:
                 self._gap_seq = seq - 1
             self.last_seq = seq
         if value.id in self.nodes or value.id in self._node_of_annotation:
-            self._report(entry, "repeated", f"the id {value.id} stands here a second time")
+            self._report(entry, "repeated", f"the id {value.id} is used a second time")
         elif type(value) is Message and value.parent_id == self.head is not None:
             # Fast path for the common case: a message under the head, which becomes the head.
             self._place(entry, self.head)
@@ -139,7 +139,7 @@ class Tree:
 
     def mark_unreadable(self, damage: Iterable[Damage]) -> None:
         """Record the places where entries are lost."""
-        self._holes.update((hurt.offset, hurt) for hurt in damage if hurt.may_hide_entries)
+        self._holes.update((defect.offset, defect) for defect in damage if defect.may_hide_entries)
 
     @property
     def last_loss_offset(self) -> int:
@@ -159,7 +159,7 @@ class Tree:
         if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
         if isinstance(entry.value, Compaction) and entry.value.state is not None:
-            self._carried_replies.update(debt.reply_id for debt in entry.value.state.owed)
+            self._carried_replies.update(reply.reply_id for reply in entry.value.state.owed)
         if head is not None:
             self.set_head(head, entry.seq)
 
@@ -202,7 +202,7 @@ class Tree:
         parent = None if subject in self._carried_replies else self._resolve(named)
         node = self._resolve(subject) or parent or self.root
         if named is not None and not self.partial and self._resolve(named) is None:
-            self._report(entry, "orphan", f"it speaks of {named}, which does not stand before it")
+            self._report(entry, "orphan", f"it refers to {named}, which does not precede it")
         self._attach(entry, node)
         if type(entry.value) in _INDEXED_TYPES:
             self._index(entry)
@@ -241,7 +241,7 @@ class Tree:
         if found is not None:
             self.set_head(found, entry.seq)
         elif not self.partial:
-            self._report(entry, "orphan", f"it moves the head to {target}, which does not stand before it")
+            self._report(entry, "orphan", f"it moves the head to {target}, which does not precede it")
 
     def _resolve(self, name: str | None) -> str | None:
         """Return the node that an id refers to: the node itself, or the node of an annotation."""
@@ -287,8 +287,8 @@ class Tree:
 
     def _holes_on(self, path: list[str]) -> tuple[Damage, ...]:
         """Return the places where entries of a branch may be lost: those since its last compaction."""
-        folds = [self.nodes[node] for node in path if node not in self._inherited]
-        last = next((node for node in reversed(folds) if isinstance(node.value, Compaction)), None)
+        own_nodes = [self.nodes[node] for node in path if node not in self._inherited]
+        last = next((node for node in reversed(own_nodes) if isinstance(node.value, Compaction)), None)
         start = last.offset if last is not None else -1
         own = [*self._holes.values(), *(damage_of_reference(entry) for entry in self._references_to_lost)]
         since = sorted((hole for hole in own if hole.offset > start), key=lambda hole: hole.offset)
@@ -323,7 +323,7 @@ class Tree:
         return (node for node in self.nodes.values() if node.id not in self._inherited)
 
     def own_entries_of(self, kind: type[Body]) -> Sequence[Entry]:
-        """Return the session's own entries of one of the indexed types (`_INDEXED`), in log order."""
+        """Return the session's own entries of one of the indexed types (`_INDEXED_TYPES`), in log order."""
         return self._by_type.get(kind, ())
 
     @property

@@ -125,7 +125,7 @@ ReceiptAnswer: TypeAlias = ToolOutcome | Literal["not begun", "cannot say"]
 class Tool(Protocol):
     """An action available to an agent. `replay` says what to do if it is unknown whether the tool ran.
 
-    Failures outside wakelog are returned as an `Outcome`; a tool raises nothing.
+    Failures outside wakelog are returned as a `ToolOutcome`; a tool raises nothing.
     """
 
     name: str

@@ -98,8 +98,8 @@ class Store(Protocol):
         """Create a session durably under the next free number of the exact pair (agent, sender); return its name.
 
         `first_line` gets that number and returns the encoded session header. Concurrent creators never get the same
-        number. Numbering continues after sessions named by an earlier version (`names.old_stem`). A session that
-        already exists is left unchanged (ST-7).
+        number. Numbering continues after sessions named by an earlier version (`session_names.old_stem`). A session
+        that already exists is left unchanged (ST-7).
         """
         ...
 
@@ -198,8 +198,8 @@ class Store(Protocol):
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """Return the existing journals by reply, as complete pieces; each journal is read in blocks during iteration.
 
-        A journal that is dropped meanwhile may have no pieces. A piece longer than `PIECE_MAX_BYTES` may be returned
-        empty.
+        A journal that is dropped meanwhile may have no pieces. A piece longer than `JOURNAL_PIECE_MAX_BYTES` may be
+        returned empty.
         """
         ...
 

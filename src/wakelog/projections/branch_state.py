@@ -41,7 +41,7 @@ from wakelog.log.tree import Branch
 class BranchState(msgspec.Struct):
     """The state at the end of a branch.
 
-    `said_*` is what settings name, `answered_*` what the last reply names; `owed` are undelivered replies.
+    `set_*` are the values of settings, `answered_*` those of the last reply.
     """
 
     set_model: str | None = None
@@ -175,8 +175,8 @@ def _apply_settings(state: BranchState, node: Entry) -> None:
             state.set_model, state.set_provider = model, provider or state.set_provider
         case Setting(key=key, value=value):
             state.settings = {**state.settings, key: value}
-        case ContextEntry() as record:
-            state.context = record
+        case ContextEntry() as entry:
+            state.context = entry
 
 
 def _apply_open_work(state: BranchState, entries: Iterable[Entry]) -> None:
@@ -195,7 +195,7 @@ class OpenWork:
         self.model_calls: dict[str, ModelCall] = {}
         self.queue = {entry.id: entry for entry in state.queue}
         self.attention = {entry.id: entry for entry in state.attention}
-        self.undelivered = dict.fromkeys((debt.reply_id, debt.channel) for debt in state.undelivered)
+        self.undelivered = dict.fromkeys((reply.reply_id, reply.channel) for reply in state.undelivered)
         self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
     def apply(self, value: Body) -> None:
@@ -211,7 +211,7 @@ class OpenWork:
         state.undelivered = tuple(
             UndeliveredReply(reply_id=reply_id, channel=channel) for reply_id, channel in self.undelivered
         )
-        state.send_failed = tuple(failed for debt, failed in self.send_failed.items() if debt in self.undelivered)
+        state.send_failed = tuple(failed for reply, failed in self.send_failed.items() if reply in self.undelivered)
 
     def add_model_call(self, call: ModelCall) -> None:
         """Note a model call, which names the queued entry that it takes up and the channels of its reply."""
@@ -233,17 +233,17 @@ class OpenWork:
 
     def add_message(self, message: Message) -> None:
         """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
-        said = message.message
-        if isinstance(said, Reply):
+        body = message.message
+        if isinstance(body, Reply):
             # It goes to the channels of the model call that made it, which has the same parent.
             call = self.model_calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
                 self.undelivered.update(dict.fromkeys((message.id, channel) for channel in call.channels))
-        elif isinstance(said, Prompt):
-            self.queue.pop(said.queued_id or "", None)
+        elif isinstance(body, Prompt):
+            self.queue.pop(body.queued_id or "", None)
             self.drop_cancels()
-        elif isinstance(said, ToolResult) and self.attention:
-            self._close_questions_about(said)
+        elif isinstance(body, ToolResult) and self.attention:
+            self._close_questions_about(body)
 
     def add_queued(self, queued: Queued) -> None:
         """Add an entry to the queue; it stays there until another entry names it."""
@@ -265,9 +265,9 @@ class OpenWork:
     def _close_questions_about(self, result: ToolResult) -> None:
         """Close questions about a tool call that has a result: its turn was cancelled, or it was settled otherwise."""
         call = (result.reply_id, result.tool_call_id)
-        for asked in [*self.attention.values()]:
-            if (asked.reply_id, asked.tool_call_id) == call:
-                del self.attention[asked.id]
+        for question in [*self.attention.values()]:
+            if (question.reply_id, question.tool_call_id) == call:
+                del self.attention[question.id]
 
 
 _APPLY_BY_TYPE: dict[type[Body], Callable[[OpenWork, Any], None]] = {

@@ -50,11 +50,13 @@ class ActivePart(msgspec.Struct, frozen=True):
 
 def active_part(branch: Branch) -> ActivePart:
     """Return the active part of a branch: its last compaction applied."""
-    at, fold = _last_compaction(branch.nodes)
-    if fold is None:
+    at, compaction = _last_compaction(branch.nodes)
+    if compaction is None:
         return ActivePart(None, branch.nodes)
-    first = _first_kept(branch.nodes, at, fold.first_kept_entry_id)
-    return ActivePart(fold, tuple(node for node in branch.nodes[first:] if not isinstance(node.value, Compaction)))
+    first = _first_kept(branch.nodes, at, compaction.first_kept_entry_id)
+    return ActivePart(
+        compaction, tuple(node for node in branch.nodes[first:] if not isinstance(node.value, Compaction))
+    )
 
 
 def _last_compaction(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
@@ -142,7 +144,7 @@ class Context(Value, frozen=True, kw_only=True):
         return sum(message_tokens(message) for message in self.messages)
 
     def first_messages(self, count: int) -> "Context":
-        """Return this context with its first `at` messages only."""
+        """Return this context with its first `count` messages only."""
         return msgspec.structs.replace(self, messages=self.messages[:count], entry_ids=self.entry_ids[:count])
 
 
@@ -150,9 +152,9 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
     """Build the context of a model call at the end of this branch; pass `state` if the branch state is known."""
     plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
     state = state or branch_state(branch)
-    fold, items = _context_items(branch)
-    items = items[_window_start(items, plan, fold) :]
-    shown = fold + items
+    summary_items, items = _context_items(branch)
+    items = items[_window_start(items, plan, summary_items) :]
+    shown = summary_items + items
     in_force = state.context
     return Context(
         messages=tuple(message for _, message in shown),
@@ -201,11 +203,11 @@ _Item = tuple[str, ContextMessage]
 def _context_items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
     """Return the summary, if there is one, and the messages of the active part."""
     part = active_part(branch)
-    fold: list[_Item] = []
+    summary_items: list[_Item] = []
     if part.compaction is not None and part.compaction.summary:
         summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
-        fold.append((part.compaction.id, summary))
-    return fold, [item for group in _groups(part.nodes) for item in group]
+        summary_items.append((part.compaction.id, summary))
+    return summary_items, [item for group in _groups(part.nodes) for item in group]
 
 
 def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
@@ -233,8 +235,8 @@ def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
 
 def _named_reply_id(node: Entry) -> str | None:
     """Return the id of the reply that a result names, if any."""
-    said = node.value.message if isinstance(node.value, Message) else None
-    return said.reply_id if isinstance(said, ToolResult) else None
+    message = node.value.message if isinstance(node.value, Message) else None
+    return message.reply_id if isinstance(message, ToolResult) else None
 
 
 def _message(node: Entry) -> ContextMessage | None:
@@ -245,8 +247,8 @@ def _message(node: Entry) -> ContextMessage | None:
         return _with_content(_context_message(Note(content=value.content)))
     if isinstance(value, Cancelled):
         # Text only: interrupted thinking has no signature, and its tool calls get no results.
-        said = BaseMessage(content=value.content).text
-        return ContextMessage(role="assistant", content=(Text(text=said),)) if said else None
+        text = BaseMessage(content=value.content).text
+        return ContextMessage(role="assistant", content=(Text(text=text),)) if text else None
     return None
 
 
@@ -274,7 +276,7 @@ def _context_message(message: AnyMessage) -> ContextMessage:
 # ── windows ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item]) -> int:
+def _window_start(items: Sequence[_Item], plan: Strategy, summary_items: Sequence[_Item]) -> int:
     """Return the index at which the window begins: a multiple of the stride, then back to the start of its group."""
     if plan.kind == "full":
         return 0
@@ -282,7 +284,7 @@ def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item])
         sizes, limit = [1] * len(items), plan.size
     else:
         sizes = [message_tokens(message) for _, message in items]
-        limit = max(1, plan.size - sum(message_tokens(message) for _, message in fold))
+        limit = max(1, plan.size - sum(message_tokens(message) for _, message in summary_items))
     over = sum(sizes) - limit
     if over <= 0:
         return 0
@@ -295,12 +297,12 @@ def _window_start(items: Sequence[_Item], plan: Strategy, fold: Sequence[_Item])
 
 def group_starts(messages: Sequence[ContextMessage]) -> list[int]:
     """Return where a window may begin, last first: no result from there on belongs to an earlier tool call."""
-    asked: dict[str, int] = {}
+    calls: dict[str, int] = {}
     reach = list(range(len(messages)))
     for at, message in enumerate(messages):
-        if message.role == "toolResult" and message.tool_call_id in asked:
-            reach[at] = asked[message.tool_call_id]
-        asked.update((part.id, at) for part in message.content if isinstance(part, ToolCall))
+        if message.role == "toolResult" and message.tool_call_id in calls:
+            reach[at] = calls[message.tool_call_id]
+        calls.update((part.id, at) for part in message.content if isinstance(part, ToolCall))
     starts, earliest = [], len(messages)
     for at in range(len(messages) - 1, -1, -1):
         earliest = min(earliest, reach[at])

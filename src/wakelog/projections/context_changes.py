@@ -17,8 +17,8 @@ from wakelog.projections.context import Context, build_context, message_tokens
 
 _APPROVAL_KEYS = ("approval", "approvals")
 _APPROVAL_TEXTS = {
-    "auto": ("runs unasked", "run unasked"),
-    "ask": ("asks first", "ask first"),
+    "auto": ("runs without approval", "run without approval"),
+    "ask": ("needs approval", "need approval"),
     "deny": ("never runs", "never run"),
 }
 
@@ -29,7 +29,7 @@ def describe_context(entry: ContextEntry, before: ContextEntry | None = None) ->
         ", ".join(
             [*_instruction_changes(entry, before), *_approval_changes(entry, before), *_other_changes(entry, before)]
         )
-        or "as it was"
+        or "unchanged"
     )
 
 
@@ -52,8 +52,8 @@ def _approval_changes(entry: ContextEntry, before: ContextEntry | None) -> Itera
     old = _approval_by_tool(before) if before is not None else {}
     now = {tool: tools.get(tool, approval) for tool in (*tools, *(tool for tool in old if tool not in tools))}
     then = {tool: old.get(tool, was) if before is not None else approval for tool in now}
-    for how, (one, several) in _APPROVAL_TEXTS.items():
-        names = [tool for tool in now if now[tool] == how != then[tool]]
+    for setting, (one, several) in _APPROVAL_TEXTS.items():
+        names = [tool for tool in now if now[tool] == setting != then[tool]]
         if names:
             yield f"{', '.join(names)} {several if len(names) > 1 else one}"
 
@@ -162,32 +162,34 @@ def _common_messages(one: Context, two: Context) -> int:
 
 
 def _added_messages(one: Context, two: Context, common: int) -> tuple[AddedMessage, ...]:
-    there = set(_encoded_messages(one))
+    in_first = set(_encoded_messages(one))
     return tuple(
         AddedMessage(entry=worded[0], number=at + 1, tokens=message_tokens(two.messages[at]))
         for at, worded in enumerate(_encoded_messages(two))
-        if at >= common and worded not in there
+        if at >= common and worded not in in_first
     )
 
 
 def _encoded_messages(context: Context) -> list[tuple[str, bytes]]:
     """Return each message as its entry id and its canonical bytes."""
-    return [(entry, canonical_json(said)) for entry, said in zip(context.entry_ids, context.messages, strict=True)]
+    return [
+        (entry, canonical_json(message)) for entry, message in zip(context.entry_ids, context.messages, strict=True)
+    ]
 
 
 def _dropped_messages(one: Context, two: Context, branch: Branch) -> tuple[DroppedMessage, ...]:
-    there = set(two.entry_ids)
-    whole, nodes = set(build_context(branch).entry_ids), {node.id for node in branch.nodes}
+    in_second = set(two.entry_ids)
+    in_full_context, nodes = set(build_context(branch).entry_ids), {node.id for node in branch.nodes}
 
     def why(entry: str) -> DropReason:
-        if entry in whole:
+        if entry in in_full_context:
             return "kept" if two.strategy == "full" else "window"
         return "fold" if entry in nodes else "branch"
 
     return tuple(
         DroppedMessage(entry=entry, why=why(entry), tokens=message_tokens(message))
         for entry, message in zip(one.entry_ids, one.messages, strict=True)
-        if entry not in there
+        if entry not in in_second
     )
 
 

@@ -45,8 +45,8 @@ def losses(tree: Tree, branch: Branch) -> Losses | None:
     """Return what the branch has lost since its last compaction and not reported yet; None if there is nothing."""
     if not branch.holes:
         return None
-    told = _reported_refs(branch)
-    unknown = (hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in told)
+    reported = _reported_refs(branch)
+    unknown = (hole for hole in branch.holes if _ref(hole.session, hole.offset, hole.digest) not in reported)
     # Line numbers are known only if the log was read from its beginning; decisions must not depend on that.
     holes = tuple(msgspec.structs.replace(hole, line=0) for hole in unknown)
     if not holes:

@@ -13,7 +13,16 @@ from wakelog.projections.queue import queue_at_head
 from wakelog.projections.session_state import SessionState, session_state
 
 SessionStateName: TypeAlias = Literal[
-    "rest", "running", "owes", "undelivered", "waiting", "failed", "damaged", "terminated", "dormant"
+    "idle",
+    "pending",
+    "running",
+    "interrupted",
+    "undelivered",
+    "waiting",
+    "failed",
+    "damaged",
+    "terminated",
+    "dormant",
 ]
 
 
@@ -107,6 +116,7 @@ def build_overview(
 def _state_name(
     session: SessionState, branch: BranchState, work: HeadWork, *, held: bool, damaged: bool
 ) -> SessionStateName:
+    """Return the state. An unanswered prompt is pending until a worker begins the turn; then it is interrupted."""
     if session.terminated:
         return "terminated"
     if damaged:
@@ -117,7 +127,8 @@ def _state_name(
         return "waiting"
     if branch.ends_in == "failed":
         return "failed"
-    said = any(queued.mode != "cancel" for queued in work.queue)
-    if work.open_tool_calls or work.is_interrupted or said or branch.ends_in in ("prompt", "result", "faulted"):
-        return "dormant" if session.dormant else "owes"
-    return "undelivered" if branch.undelivered else "rest"
+    is_begun = work.open_tool_calls or work.is_interrupted or branch.ends_in in ("result", "faulted")
+    is_unanswered = branch.ends_in == "prompt" or any(queued.mode != "cancel" for queued in work.queue)
+    if is_begun or is_unanswered:
+        return "dormant" if session.dormant else "interrupted" if is_begun else "pending"
+    return "undelivered" if branch.undelivered else "idle"

@@ -100,35 +100,35 @@ class ConversationBuilder:
             self.start, self.start_seq = number, node.seq
 
     def _kept_by(self, compaction: Compaction, number: int) -> int:
-        """Return the number of the first node that a compaction keeps, or its own; see `active`."""
+        """Return the number of the first node that a compaction keeps, or its own; see `active_part`."""
         kept = compaction.first_kept_entry_id
         found = self._outline.number(kept) if kept is not None else NO_NUMBER
         is_kept = found != NO_NUMBER and found <= number and self._outline.is_node(found) and self._path[found]
         return found if is_kept else number
 
     def _track_tool_calls(self, value: Message, number: int) -> None:
-        said = value.message
-        if isinstance(said, Reply):
-            for call in said.tool_calls:
+        message = value.message
+        if isinstance(message, Reply):
+            for call in message.tool_calls:
                 self._unanswered.setdefault(call.id, []).append((number, id_hash(value.id)))
-        elif isinstance(said, ToolResult) and said.tool_call_id in self._unanswered:
-            self._close_tool_call(said)
+        elif isinstance(message, ToolResult) and message.tool_call_id in self._unanswered:
+            self._close_tool_call(message)
 
     def _close_tool_call(self, result: ToolResult) -> None:
         """Remove the tool call that a result answers: the latest one with its id, of the reply that it names."""
-        asked = self._unanswered[result.tool_call_id]
+        calls = self._unanswered[result.tool_call_id]
         reply = id_hash(result.reply_id) if result.reply_id is not None else None
-        for at in range(len(asked) - 1, -1, -1):
-            if reply in (None, asked[at][1]):
-                del asked[at]
+        for at in range(len(calls) - 1, -1, -1):
+            if reply in (None, calls[at][1]):
+                del calls[at]
                 break
-        if not asked:
+        if not calls:
             del self._unanswered[result.tool_call_id]
 
     @property
     def open_tool_calls(self) -> int:
         """The number of open tool calls."""
-        return sum(number >= self._first_kept for asked in self._unanswered.values() for number, _ in asked)
+        return sum(number >= self._first_kept for calls in self._unanswered.values() for number, _ in calls)
 
 
 class OpenWorkBuilder:
@@ -143,7 +143,7 @@ class OpenWorkBuilder:
     def add(self, value: Body) -> None:
         """Add the next entry."""
         if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
-            # Queued messages belong to the whole session (`QueueFold`); an overview does not use failed sends.
+            # Queued messages belong to the whole session (`QueueBuilder`); an overview does not use failed sends.
             return
         self._work.apply(value)
         if isinstance(value, ModelCall) and not self._has_reply_on_branch(value.reply_id):

@@ -64,7 +64,7 @@ class OpenToolCall(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """Pending work at the end of a branch. `owed` are the undelivered replies."""
+    """Pending work at the end of a branch."""
 
     open_tool_calls: tuple[OpenToolCall, ...] = ()
     undelivered: tuple[UndeliveredReply, ...] = ()
@@ -91,24 +91,24 @@ def is_turn_open(branch: Branch) -> bool:
 
 def open_tool_calls(branch: Branch) -> tuple[OpenToolCall, ...]:
     """Return the tool calls of the active part that have no result, in log order."""
-    asked: list[tuple[Entry, ToolCall]] = []
+    calls: list[tuple[Entry, ToolCall]] = []
     for node in active_part(branch).nodes:
         if not isinstance(node.value, Message):
             continue
-        said = node.value.message
-        if isinstance(said, Reply):
-            asked += [(node, call) for call in said.tool_calls]
-        elif isinstance(said, ToolResult):
-            _close_tool_call(asked, said)
-    return tuple(_open_tool_call(branch, reply, call) for reply, call in asked)
+        message = node.value.message
+        if isinstance(message, Reply):
+            calls += [(node, call) for call in message.tool_calls]
+        elif isinstance(message, ToolResult):
+            _close_tool_call(calls, message)
+    return tuple(_open_tool_call(branch, reply, call) for reply, call in calls)
 
 
-def _close_tool_call(asked: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
+def _close_tool_call(calls: list[tuple[Entry, ToolCall]], result: ToolResult) -> None:
     """Remove the tool call that a result answers; a result that names no reply answers the latest call with its id."""
-    for at in range(len(asked) - 1, -1, -1):
-        reply, call = asked[at]
+    for at in range(len(calls) - 1, -1, -1):
+        reply, call = calls[at]
         if call.id == result.tool_call_id and result.reply_id in (None, reply.id):
-            del asked[at]
+            del calls[at]
             return
 
 
@@ -200,7 +200,7 @@ class DroppedWork(msgspec.Struct, frozen=True):
         """One line of text for each item."""
         return (
             *(f"the open tool call {call.tool_call.name} ({call.tool_call.id})" for call in self.open_tool_calls),
-            *(f"the reply {debt.reply_id}, not delivered to {debt.channel}" for debt in self.undelivered),
+            *(f"the reply {reply.reply_id}, not delivered to {reply.channel}" for reply in self.undelivered),
             *(f"the queued message {queued.id}" for queued in self.queue),
         )
 

@@ -23,8 +23,8 @@ from wakelog.log.tree import Tree
 def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules_version: int = RULES_VERSION) -> tuple[Queued, ...]:
     """Return the queue at the end of a branch, oldest first; `on_branch` are the entries queued on that branch."""
     if rules_version < 2:
-        said = taken_message_ids(tree) if on_branch else set()
-        return tuple(queued for queued in on_branch if queued.id not in said)
+        taken = taken_message_ids(tree) if on_branch else set()
+        return tuple(queued for queued in on_branch if queued.id not in taken)
     return with_requests(waiting_messages(tree), on_branch)
 
 
@@ -39,8 +39,8 @@ def waiting_messages(tree: Tree) -> tuple[Queued, ...]:
     since, carried = _last_recorded_queue(tree) or (-1, tree.queued_before or ())
     later = [_with_seq(entry) for entry in tree.own_entries_of(Queued) if entry.seq > since]
     found = [queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]
-    said = taken_message_ids(tree) if found else set()
-    return tuple(queued for queued in found if queued.id not in said)
+    taken = taken_message_ids(tree) if found else set()
+    return tuple(queued for queued in found if queued.id not in taken)
 
 
 def has_whole_queue(tree: Tree) -> bool:
@@ -51,9 +51,9 @@ def has_whole_queue(tree: Tree) -> bool:
 def must_record_queue(tree: Tree) -> bool:
     """Whether the next `activity` entry must record the queue: no entry since the last compaction of rules 1 has."""
     old = [
-        fold.seq
-        for fold in tree.own_entries_of(Compaction)
-        if _carried_state(fold) is not None and recorded_queue(fold.value) is None
+        compaction.seq
+        for compaction in tree.own_entries_of(Compaction)
+        if _carried_state(compaction) is not None and recorded_queue(compaction.value) is None
     ]
     since, _ = _last_recorded_queue(tree) or (-1, ())
     return bool(old) and max(old) > since
@@ -110,7 +110,7 @@ class QueueBuilder:
                 self._later[value.id] = entry.seq, _with_seq(entry)
         elif isinstance(value, Compaction | Activity):
             queue, is_activity = recorded_queue(value), isinstance(value, Activity)
-            # Of two records with the same seq, `_last_record` prefers an activity.
+            # Of two records with the same seq, `_last_recorded_queue` prefers an activity.
             if queue is not None and (entry.seq, is_activity) >= self._record[:2]:
                 self._record = (entry.seq, is_activity, queue)
                 self._later = {name: kept for name, kept in self._later.items() if kept[0] > entry.seq}

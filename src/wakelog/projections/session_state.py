@@ -175,8 +175,8 @@ def _common_values(head: str, branch: BranchState, session: SessionState) -> Car
 
 def _under_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> CarriedState:
     uptime_ms, attached_at = uptime_of_rules_1(tree.own_entries())
-    said = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))
-    return msgspec.structs.replace(state, queue=branch.queue, said=said, uptime_ms=uptime_ms, attached_at=attached_at)
+    taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))
+    return msgspec.structs.replace(state, queue=branch.queue, said=taken, uptime_ms=uptime_ms, attached_at=attached_at)
 
 
 def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:

@@ -76,8 +76,8 @@ def transcript(
 ) -> tuple[TranscriptRow, ...]:
     """Return the rows of a branch. The row of a tool call includes its result, if any; queued messages come last.
 
-    `unsealed` is journal content that is not in the log (`decide/assembly.py`); `running`: a worker is writing it.
-    `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
+    `journal_partials` is journal content that is not in the log (`decide/assembly.py`); `running`: a worker is writing
+    it. `waiting` are the queued messages (at the head: `waiting_messages`); by default those queued on the branch.
     """
     nodes = {node.id for node in branch.nodes}
     known = TranscriptContext(
@@ -166,16 +166,16 @@ def queue_rows(waiting: Iterable[Queued]) -> Iterator[TranscriptRow]:
 def _open_call_statuses(branch: Branch) -> dict[tuple[str, str], str]:
     """Return the status of tool calls by (reply, call id): begun, waiting for a person, or decided. Others are open."""
     words: dict[tuple[str, str], str] = {}
-    asked: dict[str, tuple[str, str]] = {}
+    questions: dict[str, tuple[str, str]] = {}
     for annotation in branch.annotations:
         match annotation.value:
             case ToolStarted(reply_id=reply, tool_call_id=call) | Spawned(reply_id=reply, tool_call_id=call):
                 words[reply, call] = "begun"
             case Attention(reply_id=str() as reply, tool_call_id=str() as call):
                 words[reply, call] = "waiting"
-                asked[annotation.id] = (reply, call)
-            case AttentionResolved(attention_id=answered) if answered in asked:
-                words[asked[answered]] = "decided"
+                questions[annotation.id] = (reply, call)
+            case AttentionResolved(attention_id=answered) if answered in questions:
+                words[questions[answered]] = "decided"
     return words
 
 
@@ -258,10 +258,10 @@ def _rows_of(node: Entry, results: dict[tuple[str, str], Entry], shown: set[str]
         case Message(message=ToolResult() as result):
             if node.id not in shown:
                 yield _result_row(node, result)
-        case Message(message=Prompt() as said):
-            yield _row(node, "prompt", text=parts_text(said.parts))
-        case Message(message=Note() as said):
-            yield _row(node, "note", text=parts_text(said.parts), name=said.custom_type)
+        case Message(message=Prompt() as message):
+            yield _row(node, "prompt", text=parts_text(message.parts))
+        case Message(message=Note() as message):
+            yield _row(node, "note", text=parts_text(message.parts), name=message.custom_type)
         case _:
             yield _plain_row(node)
 
@@ -336,9 +336,9 @@ def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: 
     )
 
 
-def _row(node: Entry, kind: str, **said: object) -> TranscriptRow:
+def _row(node: Entry, kind: str, **fields: object) -> TranscriptRow:
     place = {"entry_id": node.id, "seq": node.seq, "timestamp": node.value.timestamp}
-    return msgspec.convert({"kind": kind, **place, **said}, TranscriptRow)
+    return msgspec.convert({"kind": kind, **place, **fields}, TranscriptRow)
 
 
 def _custom_parts(custom: Custom) -> tuple[AnyPart, ...]:

@@ -98,10 +98,10 @@ def uptime(entries: Sequence[Entry], *, whole: bool) -> Uptime | None:
     start, found = _last_carried_uptime(entries)
     if found is None and not whole:
         return None
-    fold = UptimeCounter(found or Uptime())
+    counter = UptimeCounter(found or Uptime())
     for entry in entries[start:]:
-        fold.add(entry.value)
-    return fold.uptime
+        counter.add(entry.value)
+    return counter.uptime
 
 
 class UptimeCounter:

@@ -192,8 +192,8 @@ def _redacted_copy(body: _Body, rules: int, rule: RedactMode) -> _Body:
     changed = {}
     by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body), rules):
-        stood = getattr(body, name)
-        if stood and (clean := _redact_field(stood, rules, "keys" if name in by_keys else rule)) is not stood:
+        value = getattr(body, name)
+        if value and (clean := _redact_field(value, rules, "keys" if name in by_keys else rule)) is not value:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_without_bound(body)}) if changed else body
 
@@ -238,9 +238,9 @@ def _redact_field(value: Any, rules: int, rule: RedactMode) -> Any:
 def _redact_parts(parts: Any, rules: int, rule: RedactMode) -> Any:
     """Redact a list of structs. Signed thinking that contained a secret is left out: its signature is then invalid."""
     clean = [(part, _redacted_copy(part, rules, rule)) for part in parts]
-    if all(stood is found for stood, found in clean):
+    if all(value is found for value, found in clean):
         return parts
-    return tuple(found for stood, found in clean if found is stood or not _is_signed(stood))
+    return tuple(found for value, found in clean if found is value or not _is_signed(value))
 
 
 def _is_signed(part: msgspec.Struct) -> bool:
@@ -300,8 +300,8 @@ class DeltaRedactor:
 
 
 def _unless_empty(delta: TextDelta | ThinkingDelta) -> list[ContentDelta]:
-    said = delta.text if isinstance(delta, TextDelta) else delta.thinking or delta.signature
-    return [delta] if said or delta.bound is not None else []
+    text = delta.text if isinstance(delta, TextDelta) else delta.thinking or delta.signature
+    return [delta] if text or delta.bound is not None else []
 
 
 def redacting_show(show: Callable[[str], None], rule: RedactMode = "assignments") -> Callable[[str], None]:

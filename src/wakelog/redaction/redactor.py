@@ -2,8 +2,8 @@
 
 The mark names the kind of secret and contains nothing of it. A mark is never matched as a secret, so redaction is
 idempotent. Streamed text gives the same result however it is split: a position is decided once no later text can change
-it, and text is held back only from the first undecided position on, at most `reach_of` characters. Once a secret is
-recognised, its further characters are dropped as they arrive.
+it, and text is held back only from the first undecided position on, at most `held_chars_max` characters. Once a secret
+is recognised, its further characters are dropped as they arrive.
 
 There are two sets of shapes, searched in the same way: keys only, or keys and the values of assignments.
 """
@@ -242,9 +242,9 @@ def _as_json(value: Any) -> Any:
 def _redact_text(text: Any, rule: RedactMode, hits: list[str]) -> Any:
     if not isinstance(text, str):
         return text
-    said = redact(text, rule)
-    hits += said.hits
-    return said.text
+    redacted = redact(text, rule)
+    hits += redacted.hits
+    return redacted.text
 
 
 def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> Any:

@@ -206,8 +206,8 @@ class Finder:
 
     def _far(self, word: str, shapes: list[Shape]) -> int:
         """Return the maximum distance from the beginning of a secret to a clue for it."""
-        told = [shape for shape in shapes if any(word in clue.lower() for clue in shape.clues or shape.starts)]
-        places = [start.lower().rfind(word) for shape in told for start in shape.starts]
+        matching = [shape for shape in shapes if any(word in clue.lower() for clue in shape.clues or shape.starts)]
+        places = [start.lower().rfind(word) for shape in matching for start in shape.starts]
         # A clue that is not part of a start word is assumed to be at most `longest_start` after the beginning.
         return max(self.longest_start if place < 0 else place for place in places)
 

@@ -101,7 +101,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @property
     def lookahead(self) -> int:
-        """How many characters after the last one of `more` may still decide whether that belongs to the secret."""
+        """How many characters after the last one that matches may still decide whether that belongs to the secret."""
         return max(0, len(self.until) - 1)
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.damage import DAMAGE_REASON, notice_text
 from wakelog.decide.decisions import (
     AskAboutDamage,
@@ -46,8 +46,8 @@ def ask_person(step: Step, decision: AskPerson) -> None:
     call = decision.open_call
     name = call.tool_call.name
     if decision.reason == "approve" and name not in {tool.get("name") for tool in step.tool_declarations()}:
-        said = (Text(text=words.NO_SUCH_TOOL.format(name=name)),)
-        step.write(Message(message=tool_result(call, "error", said)))
+        content = (Text(text=wording.NO_SUCH_TOOL.format(name=name)),)
+        step.write(Message(message=tool_result(call, "error", content)))
         return
     step.write(
         Attention(reason=decision.reason, reply_id=call.reply_id, tool_call_id=call.tool_call.id), about=call.reply_id
@@ -74,8 +74,8 @@ def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:
 
 def take_queued(step: Step, decision: TakeQueued) -> None:
     """Write a queued message as a prompt on the branch."""
-    said = decision.queued.message
-    prompt = said if isinstance(said, Prompt) else Prompt(content=said.content if said else ())
+    message = decision.queued.message
+    prompt = message if isinstance(message, Prompt) else Prompt(content=message.content if message else ())
     step.write(Message(message=msgspec.structs.replace(prompt, queued_id=decision.queued.id)))
 
 
@@ -124,7 +124,7 @@ async def deliver(step: Step, decision: Deliver) -> None:
 
 
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
-    """Call `give` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
+    """Call `send` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
     try:
         await send(channel)
     except Exception as error:  # a channel may be any code, and raise anything

@@ -34,8 +34,8 @@ def check_model(open_provider: OpenProvider, name: str, state: BranchState) -> N
     except UsageError:
         if state.model:
             raise
-        hint = f"`wakelog run -s {name} --model PROVIDER:NAME` names one, as does `Agent(model=…).run(…, session=…)`"
-        raise UsageError(f"{name} names no model that could answer", hint=hint) from None
+        hint = f"set one with `wakelog run -s {name} --model PROVIDER:NAME` or `Agent(model=…).run(…, session=…)`"
+        raise UsageError(f"{name} has no model that can be called", hint=hint) from None
 
 
 def check_provider(open_provider: OpenProvider, provider: str, model: str, params: Mapping[str, Any]) -> None:
@@ -60,12 +60,12 @@ def check_files(session: Session) -> None:
     found = [*session.store.custody(session.name, blobs=blobs)]
     for parent in _ancestor_names(session):
         found += session.store.custody(parent)
-    raise_if_exposed(f"{session.name} is not run", found)
+    raise_if_exposed(f"{session.name} cannot be run", found)
 
 
 def check_store_files(store: Store) -> None:
     """Raise `Untrusted` if other users own or may write to the store in which a session is about to be created."""
-    raise_if_exposed("no session is begun", store.custody())
+    raise_if_exposed("no session can be created", store.custody())
 
 
 def raise_if_exposed(what: str, exposures: Sequence[Exposure]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.assembly import ReplyDraft, fit_entry_content
 from wakelog.decide.compaction import is_shorter, replaced_part
 from wakelog.decide.decisions import Compact
@@ -45,9 +45,9 @@ class _SummaryRequest:
         request = build_request(context, blobs, answers=answers, purpose="compaction")
         reply = provider.stream(request)
         self._write_call(context)
-        asked = await run_until_cancelled(self.step, self._stream(reply))
-        if asked is not None:
-            write_cancelled(self.step, asked)
+        cancel = await run_until_cancelled(self.step, self._stream(reply))
+        if cancel is not None:
+            write_cancelled(self.step, cancel)
         elif (error := self._rejection()) is not None:
             content = fit_entry_content(self.draft.content)
             self.step.write(Partial(reply_id=self.reply_id, content=content, error=error, usage=self._usage))
@@ -57,7 +57,7 @@ class _SummaryRequest:
     def _context(self) -> Context:
         """Return the context up to the first kept entry (a prefix in the provider's cache), plus the instructions."""
         wanted = self.step.without_secrets(
-            "\n\n".join(filter(None, (words.SUMMARY_INSTRUCTIONS, self.decision.instructions)))
+            "\n\n".join(filter(None, (wording.SUMMARY_INSTRUCTIONS, self.decision.instructions)))
         )
         blob = self.step.runtime.store.blobs.put(wanted.encode(), "text/plain")
         return msgspec.structs.replace(replaced_part(self.whole_context, self.decision.first_kept), injected=(blob,))
@@ -80,8 +80,8 @@ class _SummaryRequest:
         )
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        async with contextlib.aclosing(self._limited(reply)) as said:
-            async for delta in said:
+        async with contextlib.aclosing(self._limited(reply)) as deltas:
+            async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     return
@@ -92,8 +92,8 @@ class _SummaryRequest:
 
     @property
     def _summary(self) -> str:
-        said = "".join(part.text for part in self.draft.content if isinstance(part, Text))
-        return self.step.without_secrets(said).strip()
+        text = "".join(part.text for part in self.draft.content if isinstance(part, Text))
+        return self.step.without_secrets(text).strip()
 
     @property
     def _usage(self) -> Usage | None:
@@ -107,12 +107,12 @@ class _SummaryRequest:
             )
         if not self._summary:
             return FaultReport(kind="empty", message="the summary was empty")
-        if not is_shorter(self.whole_context, self.decision.first_kept, words.with_summary_prefix(self._summary)):
+        if not is_shorter(self.whole_context, self.decision.first_kept, wording.with_summary_prefix(self._summary)):
             return FaultReport(kind="did_not_shrink", message="the summary was no shorter than what it stood for")
         return None
 
     def _write_compaction(self) -> None:
-        summary, kept = words.with_summary_prefix(self._summary), self.decision.first_kept
+        summary, kept = wording.with_summary_prefix(self._summary), self.decision.first_kept
         folded = replaced_part(self.whole_context, kept)
         self.step.write_compaction(
             Compaction(

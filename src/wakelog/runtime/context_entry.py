@@ -53,9 +53,9 @@ class Instructions(msgspec.Struct, frozen=True):
 def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions:
     """Read the instruction files in force in a folder."""
     found = [_read_file(path, scope, root) for path, scope, root in _candidate_files(cwd, user_file)]
-    told = [(source, text) for source, text in found if source is not None]
-    texts = [_FILE_HEADING.format(path=source.path) + text for source, text in told if text]
-    return Instructions(_SEPARATOR.join(texts), tuple(source for source, _ in told))
+    existing = [(source, text) for source, text in found if source is not None]
+    texts = [_FILE_HEADING.format(path=source.path) + text for source, text in existing if text]
+    return Instructions(_SEPARATOR.join(texts), tuple(source for source, _ in existing))
 
 
 def store_instructions(
@@ -113,7 +113,7 @@ def _is_inside(path: str, root: str) -> bool:
 
 
 ABSENT_SERVERS = "absentServers"
-"""Key in `ContextRecord.environment` that lists the MCP servers whose tools could not be listed yet."""
+"""Key in `ContextEntry.environment` that lists the MCP servers whose tools could not be listed yet."""
 
 
 def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
@@ -143,9 +143,9 @@ def tool_declaration(tool: Tool) -> Mapping[str, Any]:
     return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
 
 
-def with_policy(record: ContextEntry, policy: Policy) -> ContextEntry:
-    """Return the record with another policy; unchanged if the policy is the same."""
-    if policy == policy_in_force(record):
-        return record
-    environment = {**record.environment, "approvalPolicy": policy.approval}
-    return msgspec.structs.replace(record, policy=stored_policy(policy), environment=environment)
+def with_policy(entry: ContextEntry, policy: Policy) -> ContextEntry:
+    """Return the entry with another policy; unchanged if the policy is the same."""
+    if policy == policy_in_force(entry):
+        return entry
+    environment = {**entry.environment, "approvalPolicy": policy.approval}
+    return msgspec.structs.replace(entry, policy=stored_policy(policy), environment=environment)

@@ -70,7 +70,7 @@ class LeaseRenewer:
             self._report(error)
             return False
         if self._term.failed_renewals:
-            self._store.report(f"the lease of {self._lease.session} is renewed again")
+            self._store.report(f"the lease of {self._lease.session} was renewed again")
         self._set_term(self._term.after_renewal(sent))
         return True
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from wakelog.clock import SystemClock
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.decide.policy import HookSettings
 from wakelog.decide.wording import valid_utf8
@@ -129,7 +129,7 @@ def _checked_channel_name(channel: Channel) -> str:
     """Return the name of a channel; `UsageError` for a name that would be redacted in the log."""
     if redact(channel.name).hits:
         raise UsageError(
-            "the name of a channel has the shape of a secret, and names are written into the log",
+            "a channel name looks like a secret, and channel names are written to the log",
             hint="give the channel another name",
         )
     return channel.name
@@ -145,16 +145,16 @@ class HookRunner:
 
     async def texts(self, hooks: Sequence[HookSettings], context: HookContext) -> tuple[str, ...]:
         """Return the texts in the order of the hooks, without empty ones."""
-        turn, told = self._texts_by_session.get(context.session, ("", ()))
+        turn, known_texts = self._texts_by_session.get(context.session, ("", ()))
         if turn != context.turn_id or not turn:
-            said = [await self._text(each, context) for each in hooks]
-            told = tuple(text for text in said if text)
-            self._texts_by_session[context.session] = (context.turn_id, told)
-        return told
+            texts = [await self._text(each, context) for each in hooks]
+            known_texts = tuple(text for text in texts if text)
+            self._texts_by_session[context.session] = (context.turn_id, known_texts)
+        return known_texts
 
     async def _text(self, hook: HookSettings, context: HookContext) -> str:
         if has_redaction_mark(hook.options):
-            return words.HOOK_FAILED.format(name=hook.name, why=words.HOOK_REDACTED)
+            return wording.HOOK_FAILED.format(name=hook.name, why=wording.HOOK_REDACTED)
         return await _run_hook(open_hook(hook, self._hooks, self._catalog), context)
 
 
@@ -162,4 +162,4 @@ async def _run_hook(hook: Hook, context: HookContext) -> str:
     try:
         return valid_utf8(await hook.before_run(context))
     except Exception as error:  # noqa: BLE001 - a hook may be any code, and raise anything
-        return words.HOOK_FAILED.format(name=hook.name, why=valid_utf8(str(error)) or type(error).__name__)
+        return wording.HOOK_FAILED.format(name=hook.name, why=valid_utf8(str(error)) or type(error).__name__)

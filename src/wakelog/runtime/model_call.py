@@ -56,13 +56,13 @@ async def recover_reply(step: Step, decision: RecoverReply) -> None:
 
 def _hook_context(step: Step) -> HookContext:
     """Return the description of the coming run that hooks get."""
-    card, (turn_id, prompt) = step.header, _last_prompt(step)
+    header, (turn_id, prompt) = step.header, _last_prompt(step)
     return HookContext(
         session=step.session.name,
         turn_id=turn_id,
-        agent=card.agent,
-        sender=card.sender,
-        cwd=card.cwd,
+        agent=header.agent,
+        sender=header.sender,
+        cwd=header.cwd,
         prompt=prompt.text,
         now_ms=step.now_ms(),
     )
@@ -118,10 +118,10 @@ class _ModelCallRun:
         # A provider may refuse the request here, before anything is written.
         reply = provider.stream(request)
         self._write_call()
-        asked = await run_until_cancelled(self.step, self._stream(reply))
-        if asked is not None:
+        cancel = await run_until_cancelled(self.step, self._stream(reply))
+        if cancel is not None:
             self._write_partial()
-            write_cancelled(self.step, asked, BaseMessage(content=self.draft.content).text)
+            write_cancelled(self.step, cancel, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
             self._write_reply(self.end)
         else:
@@ -158,8 +158,8 @@ class _ModelCallRun:
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin_on_channels()
         sieve = DeltaRedactor(self.step.redact)
-        async with contextlib.aclosing(self._limited(reply)) as said:
-            async for delta in said:
+        async with contextlib.aclosing(self._limited(reply)) as deltas:
+            async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
                     self.end = delta
                     break
@@ -199,7 +199,7 @@ class _ModelCallRun:
         await self._send_to_channels(begin)
 
     async def _send_to_channels(self, send: Callable[[Channel], Awaitable[None]]) -> None:
-        """Call `say` with every channel; a channel that raises gets nothing more of this reply."""
+        """Call `send` with every channel; a channel that raises gets nothing more of this reply."""
         for name, channel in [*self.channels.items()]:
             fault = await call_channel(self.step, channel, send)
             if fault is not None:

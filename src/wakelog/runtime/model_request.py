@@ -106,8 +106,8 @@ def check_reasoning(provider: str, *, needs_back: bool, reasoning: ReasoningMode
     if reasoning == "keep" or not needs_back or params.get("thinking") == "drop":
         return
     raise UsageError(
-        f"{provider} signs a model's reasoning and must get it back as it came, so reasoning = {reasoning!r} cannot be",
-        hint='leave it at "keep"; or set thinking = "drop" as well, so that none is asked for and none goes back',
+        f"reasoning = {reasoning!r} does not work with {provider}, which needs signed reasoning back unchanged",
+        hint='use reasoning = "keep"; or set thinking = "drop" as well, so that no reasoning is requested or sent back',
     )
 
 
@@ -175,8 +175,8 @@ async def limited_stream(
                 if fault is not None:
                     yield fault
                     return
-            for heard in kept.add(delta):
-                yield heard
+            for kept_delta in kept.add(delta):
+                yield kept_delta
 
 
 class _EntryCapacity:

@@ -69,8 +69,8 @@ class Step:
 
     def tool_declarations(self) -> Sequence[Mapping[str, Any]]:
         """Return the declarations of the tools in force."""
-        record = self.state.context
-        return declared_tools(self.runtime.store.blobs, record.tools if record is not None else None)
+        entry = self.state.context
+        return declared_tools(self.runtime.store.blobs, entry.tools if entry is not None else None)
 
     def available_tools(self) -> Mapping[str, Tool]:
         """Return the available tools by name."""
@@ -175,7 +175,7 @@ async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Qu
 
 
 def write_cancelled(step: Step, request: Queued, text: str = "") -> None:
-    """Write the entry that ends the turn at a person's request; `said` is the displayed text of the reply."""
+    """Write the entry that ends the turn at a person's request; `text` is the displayed text of the reply."""
     content = (Text(text=text),) if text else ()
     step.write(Cancelled(reason="asked by a person", queued_id=request.id, content=content))
 

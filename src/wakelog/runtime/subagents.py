@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import policy_in_force, redact_mode, stored_policy
 from wakelog.errors import Conflict, NotFound, Untrusted, WakelogError
@@ -54,8 +54,10 @@ def _write_settings_and_prompt(child: Session, task: SubagentTask, blobs: Blobs)
     """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
     if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
-        record = _child_settings(task.context)
-        child.append(record if task.profile is None else _other_agent_settings(task.profile, record, task.cwd, blobs))
+        settings = _child_settings(task.context)
+        child.append(
+            settings if task.profile is None else _other_agent_settings(task.profile, settings, task.cwd, blobs)
+        )
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=task.prompt),))))
 
@@ -106,12 +108,12 @@ def _server_name(tool: Mapping[str, Any]) -> Any:
 
 
 def _child_outcome(branch: Branch, report: WakeReport) -> ToolOutcome:
-    """Return the outcome of a child at rest: its last reply, or how it failed."""
+    """Return the outcome of an idle child: its last reply, or how it failed."""
     if isinstance(report.decision, Idle) and report.decision.outcome != "done":
         faults = [node.value for node in branch.nodes if isinstance(node.value, Failed)]
         message = faults[-1].error.message if faults and faults[-1].error else report.decision.outcome
-        return ToolOutcome(words.CHILD_FAILED.format(message=message), is_error=True)
-    return ToolOutcome(report.text or words.CHILD_WITHOUT_REPLY, is_error=not report.text)
+        return ToolOutcome(wording.CHILD_FAILED.format(message=message), is_error=True)
+    return ToolOutcome(report.text or wording.CHILD_WITHOUT_REPLY, is_error=not report.text)
 
 
 def is_subagent_blocked(runtime: Runtime, child: str) -> bool:
@@ -153,7 +155,7 @@ def _open_child(runtime: Runtime, child: str) -> Session | None:
 
 
 async def cancel_subagent(runtime: Runtime, child: str) -> None:
-    """See `Runtime.cancel_subagent`. Runs the child until it is at rest; does nothing if the child does not exist."""
+    """See `Runtime.cancel_subagent`. Runs the child until it is idle; does nothing if the child does not exist."""
     session = _open_child(runtime, child)
     if session is None:
         return

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.assembly import partial_from_output
 from wakelog.decide.decisions import AskPerson, CheckReceipt, RunTools
 from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark, tool_result
@@ -45,13 +45,13 @@ def write_spawned(step: Step, open_call: OpenToolCall) -> str:
 def subagent_refusal(step: Step, open_call: OpenToolCall) -> str | None:
     """Return why a tool call may not start a child; None if it may."""
     if step.policy.children <= 0:
-        return words.TOO_DEEP
+        return wording.TOO_DEEP
     if not _argument(open_call, "prompt"):
-        return words.NO_PROMPT
+        return wording.NO_PROMPT
     named, others = _argument(open_call, "agent"), declared_profiles(step.tool_declarations())
     if not named or named in others:
         return None
-    return words.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else words.NO_OTHER_AGENTS
+    return wording.NO_SUCH_AGENT.format(name=named, names=", ".join(others)) if others else wording.NO_OTHER_AGENTS
 
 
 def _argument(open_call: OpenToolCall, key: str) -> str:
@@ -74,7 +74,7 @@ def child_error(step: Step, open_call: OpenToolCall) -> WakelogError | None:
 
 
 def _subagent_task(step: Step, open_call: OpenToolCall, child: str) -> SubagentTask:
-    card, named = step.header, _argument(open_call, "agent")
+    header, named = step.header, _argument(open_call, "agent")
     other = declared_profiles(step.tool_declarations()).get(named)
     provider, model = split_model(other.model) if other is not None and other.model else (None, None)
     return SubagentTask(
@@ -83,9 +83,9 @@ def _subagent_task(step: Step, open_call: OpenToolCall, child: str) -> SubagentT
         parent_session=step.session.id,
         reply_id=open_call.reply_id,
         tool_call_id=open_call.tool_call.id,
-        agent=named if other is not None else card.agent or "agent",
-        sender=card.sender or "user",
-        cwd=card.cwd,
+        agent=named if other is not None else header.agent or "agent",
+        sender=header.sender or "user",
+        cwd=header.cwd,
         model=model or step.state.model,
         provider=provider or step.state.provider,
         context=step.state.context,
@@ -162,8 +162,8 @@ class _ToolSet:
     def missing_tool_error(self, open_call: OpenToolCall) -> NotFound:
         """Return the error for a call whose tool is not available here."""
         return NotFound(
-            f"the tool {open_call.tool_call.name!r} of {self._step.session.name} is not at hand here",
-            hint="wake the session where that tool is",
+            f"the tool {open_call.tool_call.name!r} of {self._step.session.name} is not available in this process",
+            hint="wake the session in a process that has this tool",
         )
 
 
@@ -185,7 +185,10 @@ async def _start(step: Step, box: _ToolSet, open_call: OpenToolCall) -> _Running
     tool = box.available.get(open_call.tool_call.name)
     if tool is None or open_call.tool_call.name not in box.declared:
         _write_result(
-            step, open_call, ToolOutcome(words.NO_SUCH_TOOL.format(name=open_call.tool_call.name), is_error=True), None
+            step,
+            open_call,
+            ToolOutcome(wording.NO_SUCH_TOOL.format(name=open_call.tool_call.name), is_error=True),
+            None,
         )
         return None
     if isinstance(tool, SubagentTool):
@@ -266,13 +269,13 @@ async def _write_results_as_tools_end(
 
 
 async def _cancel_running(
-    step: Step, left: dict["asyncio.Task[ToolOutcome | None]", _RunningTool], asked: Queued
+    step: Step, left: dict["asyncio.Task[ToolOutcome | None]", _RunningTool], cancel: Queued
 ) -> None:
     """Stop the tools that still run and end the turn. Later steps settle their calls."""
     for task, ended in left.items():
         await cancel_and_wait(task)
         _write_partial_output(step, ended)
-    write_cancelled(step, asked)
+    write_cancelled(step, cancel)
 
 
 def _write_partial_output(step: Step, ended: _RunningTool) -> None:
@@ -299,9 +302,9 @@ def _write_outcome(step: Step, ended: _RunningTool) -> bool:
 
 def _write_result(step: Step, open_call: OpenToolCall, outcome: ToolOutcome, started: Entry | None) -> None:
     """Write the one result of a call: its clipped text, then its media."""
-    whole = step.without_secrets(valid_utf8(outcome.text))
-    text, truncated = clip(whole, step.policy.clip)
-    blob = step.runtime.store.blobs.put(whole.encode(), "text/plain") if truncated else None
+    full_text = step.without_secrets(valid_utf8(outcome.text))
+    text, truncated = clip(full_text, step.policy.clip)
+    blob = step.runtime.store.blobs.put(full_text.encode(), "text/plain") if truncated else None
     now_ms = step.now_ms()
     content = (*((Text(text=text),) if text else ()), *outcome.media)
     result = tool_result(open_call, "error" if outcome.is_error else "ok", content)

@@ -75,11 +75,13 @@ def resolve_question(
     """Append the decision on a question. A `result` is passed to the model as the result of the tool."""
     question = next((found for found in open_questions(session) if found.attention.id == attention_id), None)
     if question is None:
-        raise NotFound(f"{attention_id} does not wait for a decision in {session.name}")
+        raise NotFound(f"{session.name} has no open question {attention_id}")
     if decision not in question.choices:
-        raise UsageError(f"cannot decide {decision!r} here", hint=f"decide one of {', '.join(question.choices)}")
+        raise UsageError(
+            f"the decision {decision!r} is not possible here", hint=f"use one of {', '.join(question.choices)}"
+        )
     if (decision == "result") != (result is not None):
-        raise UsageError("a result is given with the decision `result`, and only with it")
+        raise UsageError("the decision `result` needs a result text, and no other decision takes one")
     content: Content | None = (Text(text=result),) if result is not None else None
     body = AttentionResolved(attention_id=attention_id, decision=decision, result=content)
     return session.append(body, at=question.attention.parent_id)
@@ -96,7 +98,9 @@ def request_compaction(session: Session, *, keep: str | None = None, instruction
     policy = policy_in_force(branch_state(branch).context)
     kept = keep or plan_compaction(branch, policy.keep)
     if kept is None or not can_keep_from(branch, kept):
-        raise UsageError("there is nothing to fold", hint="a fold stands for messages before the first one it keeps")
+        raise UsageError(
+            "there is nothing to compact", hint="a compaction replaces the messages before the first kept one"
+        )
     message = Prompt(content=(Text(text=instructions),)) if instructions else None
     return session.append(Queued(mode="compact", keep=keep, message=message))
 
@@ -113,7 +117,7 @@ def retry_turn(session: Session) -> Entry:
     the old branch. `Conflict` if the last turn did not fail.
     """
     if not has_failed_turn(session):
-        raise Conflict(f"the last turn of {session.name} did not fail", hint="say something, or wake it")
+        raise Conflict(f"the last turn of {session.name} did not fail", hint="append a message, or wake the session")
     # The failures may be older than the last compaction, and so not in the part of the log that a session loads.
     nodes = session.read().tree.branch().nodes
     first = _first_failure(nodes)
@@ -146,44 +150,46 @@ def rerun_tool(session: Session, entry_id: str) -> Entry:
     The entry is the tool's result, or a reply with exactly one tool call. `Conflict` while a worker runs the session.
     """
     if session.store.held(session.name) is not None:
-        raise Conflict(f"{session.name} is being run", hint="wait until it rests, or cancel it")
+        raise Conflict(f"{session.name} is running", hint="wait until the run ends, or cancel it")
     tree = session.read().tree
     reply, call = _reply_and_call(tree, tree.find(entry_id))
     parent = tree.parent(reply.id)
     assert parent is not None
     call_id, reply_id = session.clock.new_id(), session.clock.new_id()
     session.append(ModelCall(id=call_id, reply_id=reply_id, purpose="rerun"), at=parent)
-    said = Reply(content=(call,), call_id=call_id)
-    session.append(Message(id=reply_id, message=said), at=parent, fork=True)
+    repeated = Reply(content=(call,), call_id=call_id)
+    session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)
     # The question is written before the head is moved, so that no worker finds the new call without it.
-    asked = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
+    question = session.append(Attention(reason="approve", reply_id=reply_id, tool_call_id=call.id), at=reply_id)
     session.move_head(reply_id, reason="rerun")
-    return asked
+    return question
 
 
 def _reply_and_call(tree: Tree, node_id: str) -> tuple[Entry, ToolCall]:
     """Return the reply and the tool call that an entry belongs to."""
     node = tree.nodes[node_id]
-    said = node.value.message if isinstance(node.value, Message) else None
-    if isinstance(said, ToolResult):
-        return _call_of_result(tree, node, said)
-    if isinstance(said, Reply) and len(said.tool_calls) == 1:
-        return node, said.tool_calls[0]
-    raise UsageError(f"{node_id} is not the result of a tool", hint="name the result, or a reply that calls one tool")
+    message = node.value.message if isinstance(node.value, Message) else None
+    if isinstance(message, ToolResult):
+        return _call_of_result(tree, node, message)
+    if isinstance(message, Reply) and len(message.tool_calls) == 1:
+        return node, message.tool_calls[0]
+    raise UsageError(
+        f"{node_id} is not a tool result", hint="use the id of a tool result, or of a reply with exactly one tool call"
+    )
 
 
 def _call_of_result(tree: Tree, node: Entry, result: ToolResult) -> tuple[Entry, ToolCall]:
     for before in reversed(tree.branch(node.id).nodes):
-        said = before.value.message if isinstance(before.value, Message) else None
-        if isinstance(said, Reply) and result.reply_id in (None, before.id):
-            for call in said.tool_calls:
+        message = before.value.message if isinstance(before.value, Message) else None
+        if isinstance(message, Reply) and result.reply_id in (None, before.id):
+            for call in message.tool_calls:
                 if call.id == result.tool_call_id:
                     return before, call
-    raise NotFound(f"the call that {node.id} answers cannot be found")
+    raise NotFound(f"the tool call of the result {node.id} cannot be found")
 
 
 class CompactionResult(msgspec.Struct, frozen=True):
-    """Result: the compaction entry; or the request, if another worker runs the session; or None and `why_not`."""
+    """Result: the compaction entry; or the request, if another worker runs the session; or None and the reason."""
 
     entry: Entry | None
     reason: str = ""
@@ -205,12 +211,12 @@ async def compact_now(
         _check_not_busy(session.name, branch)
     kept = _first_kept(branch, keep) if keep is not None else _planned_first_kept(branch)
     if kept is None:
-        return CompactionResult(None, "there is nothing to fold")
+        return CompactionResult(None, "there is nothing to compact")
     if not held:
         # Checked before the request is written: one that cannot be answered here would wait in the queue.
         check_model(runtime.open_provider, session.name, branch_state(branch))
-    asked = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
-    return CompactionResult(asked) if held else await _wake_until_compacted(runtime, session, asked)
+    request = request_compaction(session, keep=kept if keep is not None else None, instructions=instructions)
+    return CompactionResult(request) if held else await _wake_until_compacted(runtime, session, request)
 
 
 async def _wake_until_compacted(runtime: Runtime, session: Session, request: Entry) -> CompactionResult:
@@ -225,14 +231,14 @@ async def _wake_until_compacted(runtime: Runtime, session: Session, request: Ent
         if done is not None:
             return done
         if isinstance(report.decision, Idle | Await):
-            return CompactionResult(None, "the session does not get to it")
+            return CompactionResult(None, "the session stopped before the compaction")
 
 
 def _check_not_busy(name: str, branch: Branch) -> None:
     """Raise `Conflict` while a tool call is open or a reply is interrupted: a compaction must come after both."""
     open_work = pending(branch)
     if open_work.open_tool_calls or open_work.interrupted:
-        raise Conflict(f"{name} is in the middle of something", hint=f"`wakelog wake {name}` finishes it first")
+        raise Conflict(f"{name} has an open tool call or an interrupted reply", hint=f"run `wakelog wake {name}` first")
 
 
 def _planned_first_kept(branch: Branch) -> str | None:
@@ -244,21 +250,27 @@ def _first_kept(branch: Branch, keep: str) -> str | None:
     context = build_context(branch)
     nodes = [node.id for node in branch.nodes]
     if keep not in nodes:
-        raise UsageError(f"{keep} is not on the active branch", hint="keep from an entry that is")
+        raise UsageError(f"{keep} is not on the active branch", hint="use the id of an entry on it")
     later = set(nodes[nodes.index(keep) :])
     at = next((at for at, entry_id in enumerate(context.entry_ids) if entry_id in later), None)
     if at is None:
-        raise UsageError(f"the model sees nothing from {keep} on", hint="keep from a message")
+        raise UsageError(f"the context has no message from {keep} on", hint="use the id of a message")
     if at not in group_starts(context.messages):
-        raise UsageError(f"{keep} stands between a tool call and its result", hint="keep from the reply that called")
+        raise UsageError(
+            f"{keep} is between a tool call and its result", hint="use the id of the reply with the tool call"
+        )
     return context.entry_ids[at] if at else None
 
 
-def _compaction_result(session: Session, asked: str) -> CompactionResult | None:
+def _compaction_result(session: Session, request_id: str) -> CompactionResult | None:
     """Return the result of the model call for a request; None if there is no such call yet."""
     entries = session.tree.own_entries()
     call = next(
-        (entry.value for entry in entries if isinstance(entry.value, ModelCall) and entry.value.queued_id == asked),
+        (
+            entry.value
+            for entry in entries
+            if isinstance(entry.value, ModelCall) and entry.value.queued_id == request_id
+        ),
         None,
     )
     if call is None:
@@ -269,4 +281,4 @@ def _compaction_result(session: Session, asked: str) -> CompactionResult | None:
                 return CompactionResult(entry)
             case Partial(reply_id=call.reply_id, error=error) if error is not None:
                 return CompactionResult(None, error.message or error.kind)
-    return CompactionResult(None, "it was cut off")
+    return CompactionResult(None, "the model call for the summary was interrupted")

@@ -66,7 +66,7 @@ _NO_LEASE = Lease(session="", holder="", fence=-1)
 
 
 class WakeReport(msgspec.Struct, frozen=True):
-    """Result of a wake: the last decision, the table row of each step, and the text of the last reply."""
+    """Result of a wake: the last decision, the name of the rule of each step, and the text of the last reply."""
 
     session: str
     decision: Decision
@@ -81,7 +81,7 @@ class WakeReport(msgspec.Struct, frozen=True):
 async def wake(
     runtime: Runtime, session: Session | str, *, steps: int | None = None, patience_ms: int | None = None
 ) -> WakeReport:
-    """Run a session until it is at rest, waits for input, or has taken `steps` steps.
+    """Run a session until it is idle, waits for input, or has taken `steps` steps.
 
     `session` is an id, a name, or a `Session` of `runtime.store`. A wait until a point in time is waited out if it is
     no longer than `patience_ms` (default: any length). No entry is written if there is nothing to do, or if the first
@@ -123,7 +123,7 @@ def session_ref(session: object) -> str:
     """Return the name of a `Session`, or an id or name as it is; `UsageError` for anything else."""
     if isinstance(session, Session | str):
         return session if isinstance(session, str) else session.name
-    what = f"a session is named by a Session, an id or a name, not by {type(session).__name__}"
+    what = f"wake takes a Session, a session id or a name, not {type(session).__name__}"
     raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
 
 
@@ -141,8 +141,8 @@ def check_first_decision(runtime: Runtime, session: Session, verdict: Verdict) -
 
 def _report(session: Session, decision: Decision, rules: tuple[str, ...], *, after: int) -> WakeReport:
     nodes = session.branch().nodes
-    said = [node.value.message for node in nodes if isinstance(node.value, Message)]
-    text = next((message.text for message in reversed(said) if isinstance(message, Reply)), "")
+    messages = [node.value.message for node in nodes if isinstance(node.value, Message)]
+    text = next((message.text for message in reversed(messages) if isinstance(message, Reply)), "")
     return WakeReport(session.name, decision, rules, text, _error(decision, nodes), _usage_after(session, after))
 
 
@@ -179,7 +179,7 @@ async def take_step(runtime: Runtime, session: Session, lease: Lease) -> Verdict
             # Another writer appended first: decide again on the longer log.
             continue
         return verdict
-    raise Conflict(f"{session.name} is too busy: {_DECISIONS_MAX} decisions were overtaken")
+    raise Conflict(f"{session.name} is too busy: other writers appended during {_DECISIONS_MAX} decisions in a row")
 
 
 async def carry_out(now: Step, decision: Decision) -> bool:

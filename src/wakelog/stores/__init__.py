@@ -18,7 +18,7 @@ from wakelog.stores.retrying import without_retries
 if TYPE_CHECKING:
     from wakelog.stores.locking import LockWait
 
-_SCHEMES_HINT = "use a directory, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
+_SCHEMES_HINT = "use a folder, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 _CATALOG_MODULES = {
     "sqlite": "wakelog.stores.sqlite.catalog",
     "postgresql": "wakelog.stores.postgres.catalog",
@@ -46,7 +46,7 @@ def open_store(
             store = load("wakelog.stores.memory").MemoryStore()
         case "sqlite":
             if not place.strip("/"):
-                raise UsageError("no file is named after `sqlite:`", hint="sqlite:sessions.db, for example")
+                raise UsageError("`sqlite:` needs a file name", hint="for example sqlite:sessions.db")
             path = os.path.expanduser(place.removeprefix("//"))
             store = load("wakelog.stores.sqlite").SqliteStore(path, trusted_owners=trusted_owners, **given)
         case "postgresql" | "postgres":
@@ -55,7 +55,7 @@ def open_store(
             path = os.path.expanduser(place)
             store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
         case word if word and "/" not in word and not os.path.isdir(url):
-            raise UsageError(f"no store speaks {word!r}", hint=_SCHEMES_HINT)
+            raise UsageError(f"unknown store scheme {word!r}", hint=_SCHEMES_HINT)
         case _:
             path = os.path.expanduser(url)
             store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)

@@ -25,15 +25,15 @@ from wakelog.errors import NoAccess, StoreError, TooManyOpenFiles
 ERRNO_HINTS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the quota is used up: free some space and try again",
-    errno.EFBIG: "the file may not grow any further: raise the limit",
+    errno.EFBIG: "the file size limit is reached: raise it (`ulimit -f`)",
     errno.EROFS: "the file system is read-only",
-    errno.EACCES: "check who owns it and its permissions, and those of the folders above it",
-    errno.EPERM: "check who owns it and its permissions, and those of the folders above it",
-    errno.EIO: "the disk reported an error; what was acknowledged before is kept",
+    errno.EACCES: "check its owner and permissions, and those of the folders above it",
+    errno.EPERM: "check its owner and permissions, and those of the folders above it",
+    errno.EIO: "the disk reported an error; entries acknowledged before are kept",
     errno.ELOOP: "symbolic links are not followed inside a store",
     errno.ENOTDIR: "the store must be a folder",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`), or work on fewer sessions at once",
-    errno.ENFILE: "the whole system has too many files open: end some programs, or raise the limit `fs.file-max`",
+    errno.ENFILE: "the system has too many open files: end some programs, or raise the limit `fs.file-max`",
 }
 
 
@@ -183,8 +183,8 @@ def _read_directly(direct: int, buffer: mmap.mmap, place: int) -> int | None:
 
 def doubt_error(what: str, error: OSError) -> StoreError:
     """The error for an append to a file in doubt whose bytes could not be written again."""
-    reason = storage_error(f"write the bytes of {what} again that a failed sync left in doubt", error)
-    hint = "nothing is appended until the disk takes them; what was acknowledged before is kept"
+    reason = storage_error(f"rewrite the bytes of {what} that a failed sync left in doubt", error)
+    hint = "appends are refused until the disk takes them; entries acknowledged before are kept"
     return type(reason)(reason.message, hint="; ".join(filter(None, (reason.hint, hint))))
 
 

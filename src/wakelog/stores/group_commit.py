@@ -73,7 +73,7 @@ class GroupCommit:
         await self._slots.acquire()
         if self._groups is None:
             self._slots.release()
-            raise UsageError("this group takes no appends", hint="use it inside `async with`")
+            raise UsageError("this GroupCommit is not open", hint="use it inside `async with`")
         answer: asyncio.Future[SealedLine] = self._loop.create_future()
         self._waiting.append((AppendRequest(session, body, after, behind, fence, durable), answer))
         if self._is_idle.is_set():

@@ -55,9 +55,11 @@ class MemoryBlobs:
         with self._lock:
             kept = self._kept.get(ref.digest)
         if kept is None:
-            raise NotFound(f"no blob {ref.digest[:80]!r}", hint="memory keeps what this process has put")
+            raise NotFound(
+                f"no blob {ref.digest[:80]!r}", hint="a memory store only has the blobs that this process has put"
+            )
         if len(kept.content) != ref.bytes or digest_of(kept.content) != ref.digest:
-            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+            raise Damaged(f"the blob {ref.digest} does not match its digest", hint="put the bytes again")
         return kept.content
 
     def check(self, ref: BlobRef) -> None:
@@ -142,7 +144,7 @@ class MemoryStore:
                 self._logs[name] = _Log(session, bytearray(), LogEnd())
             log = self._log(session)
             if len(log.data) != size:
-                raise Conflict(f"the session is {len(log.data):,} bytes long here, not {size:,}")
+                raise Conflict(f"the session has {len(log.data):,} bytes in this store, not {size:,}")
             log.data += raw
             self._changed.notify_all()
             return self.name(session)
@@ -195,10 +197,10 @@ class MemoryStore:
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> SealedLine:
         end = self._end(log)
         if not can_append_after(end, after=after, torn_bytes=behind):
-            there = find_appended(body, self._lines(log, after), after=after)
-            if there is None:
-                raise Conflict(f"the session has moved on to entry {end.seq}")
-            return SealedLine(*there)
+            stored = find_appended(body, self._lines(log, after), after=after)
+            if stored is None:
+                raise Conflict(f"the session already has entry {end.seq}")
+            return SealedLine(*stored)
         written = end.seal(body)
         log.data += written
         raw = written.strip(b"\n")
@@ -284,7 +286,7 @@ class MemoryStore:
 
     def _check_fence(self, log: _Log, fence: int | None) -> None:
         if fence is not None and (log.lease is None or log.lease.fence != fence):
-            raise LeaseLost("another worker has taken this session over")
+            raise LeaseLost("another worker has taken over this session")
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 

@@ -22,7 +22,7 @@ from wakelog.errors import Untrusted, UsageError
 from wakelog.ports.stores import Exposure
 
 Owners: TypeAlias = Sequence[str] | Callable[[], Sequence[str]]
-"""Users and groups as `Trust.of` reads them, or a function that is called when something is not private."""
+"""Users and groups as `TrustedOwners.of` reads them, or a function that is called when something is not private."""
 EVERYONE = "everyone"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OWNER_FORMS = 'name a user as "ada" or "uid:1000", a group as "group:agents" or "gid:1000"'
@@ -72,7 +72,7 @@ def _uid(word: str) -> int:
 
 def _parse_id(word: str, digits: str) -> int:
     if not (digits.isascii() and digits.isdecimal() and int(digits) < 2**32):
-        raise UsageError(f"trusted_owners: {word!r} has no id", hint=_OWNER_FORMS)
+        raise UsageError(f"trusted_owners: not a valid user or group id: {word!r}", hint=_OWNER_FORMS)
     return int(digits)
 
 

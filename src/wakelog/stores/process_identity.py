@@ -118,9 +118,9 @@ class LockingProcess(NamedTuple):
         if self.pid == os.getpid():
             return "try again in a moment"
         if self.is_stopped:
-            return f"let it go on with `kill -CONT {self.pid}`, or end it with `kill -9 {self.pid}`; then try again"
+            return f"continue it with `kill -CONT {self.pid}`, or end it with `kill -9 {self.pid}`; then try again"
         if self.state == "ended":
-            return "a process that it started still holds the lock: find it with `lsof` and end it; then try again"
+            return "a child process of it still holds the lock: find it with `lsof` and end it; then try again"
         return f"let it finish, or end it with `kill {self.pid}`; then try again"
 
 

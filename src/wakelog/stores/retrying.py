@@ -80,8 +80,8 @@ def with_retries(
     A store that is already retrying is not wrapped twice: its inner store gets a new wrapper, with its own lease state
     and, unless `notice` is given, the same notice.
     """
-    told = notice or (store.notice if isinstance(store, RetryingStore) else None)
-    return RetryingStore(without_retries(store), uptime, told)
+    given_notice = notice or (store.notice if isinstance(store, RetryingStore) else None)
+    return RetryingStore(without_retries(store), uptime, given_notice)
 
 
 def _log_warning(text: str, *, is_told: bool) -> None:
@@ -176,7 +176,7 @@ class RetryingStore:
             later = self._limit()
             if later > limit:
                 return later
-        lost = LeaseLost(f"the lease had to be given up, because the store did not answer: {error.message}", hint=_HINT)
+        lost = LeaseLost(f"the lease was given up because the store did not answer: {error.message}", hint=_HINT)
         self.mark_lease_lost(lost)
         raise lost from error
 
@@ -266,7 +266,7 @@ class RetryingStore:
         if len(stored) == before:
             self.inner.journal(session, reply_id, piece, fence=fence)
         elif len(stored) != before + 1 or stored[-1] != piece:
-            raise StoreError(f"the journal of {reply_id} holds other pieces than were written to it", hint=_HINT)
+            raise StoreError(f"the journal of {reply_id} has other pieces than were written to it", hint=_HINT)
 
     def drop(self, session: str, reply_id: str) -> None:
         """See `ports.Store`."""

@@ -1,7 +1,7 @@
 """Builders for sessions by hand, and a deterministic clock.
 
-A `Story` writes through a real `Session`, so its entries are stamped, sealed and have a parent like any others. With a
-`FixedClock` the same calls give the same bytes every time.
+A `SessionBuilder` writes through a real `Session`, so its entries are stamped, sealed and have a parent like any
+others. With a `FixedClock` the same calls give the same bytes every time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,9 +56,9 @@ class SessionBuilder:
         model: str = "example",
     ) -> Entry:
         """Append a reply; `calls` are (id, tool, input)."""
-        said = (Text(text=text),) if text else ()
-        asked = tuple(ToolCall(id=call, name=name, input=dict(given)) for call, name, given in calls)
-        message = Reply(content=(*said, *asked), model=model, usage=usage)
+        text_parts = (Text(text=text),) if text else ()
+        tool_calls = tuple(ToolCall(id=call, name=name, input=dict(given)) for call, name, given in calls)
+        message = Reply(content=(*text_parts, *tool_calls), model=model, usage=usage)
         return self.session.append(Message(message=message), at=at, fork=at is not None)
 
     def result(self, reply: Entry, call: str, text: str = "ok", *, status: ToolStatus = "ok") -> Entry:

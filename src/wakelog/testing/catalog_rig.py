@@ -38,7 +38,7 @@ QUERIES = (
     "type:session_renamed",
     "cwd:/repo since:2026-01-01 -reply",
     "-since:2026-01-01T10:00:20Z type:message",
-    "sender:nobody",
+    "sender:missing",
     "nothing-like-this",
 )
 
@@ -53,7 +53,7 @@ class CatalogRig(Protocol):
         ...
 
     def catalog(self, store: Store) -> Catalog:
-        """Return a new catalog of a store object, which may be wrapped in `Counting`."""
+        """Return a new catalog of a store object, which may be wrapped in `CountingStore`."""
         ...
 
     def plant(self, session: str, raw: bytes) -> None:

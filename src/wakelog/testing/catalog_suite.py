@@ -57,12 +57,12 @@ WORD_QUERIES = {
 BAD_QUERIES = {
     "": "no word",
     "*": "no word",
-    "-parser": "only says what to leave out",
-    "-agent:crab": "only says what to leave out",
-    '"the parser': "not closed",
-    'agent:"crab': "not closed",
-    "type:": "without a value",
-    'cwd:""': "without a value",
+    "-parser": "only has excluded words",
+    "-agent:crab": "only has excluded words",
+    '"the parser': "unclosed quote",
+    'agent:"crab': "unclosed quote",
+    "type:": "needs a value",
+    'cwd:""': "needs a value",
     "since:yesterdayish": "yesterdayish",
     "since:2026-02-31": "2026-02-31",
     "x" * 100_000: "longer than",
@@ -284,7 +284,7 @@ class SearchingSuite:
 
         paged()
         cursor = shelf.catalog.search("reply")[0].cursor
-        with pytest.raises(UsageError, match="another search"):
+        with pytest.raises(UsageError, match="another query"):
             shelf.catalog.search("prompt", after=cursor)
 
     # ── excerpts ─────────────────────────────────────────────────────────────────────────────────

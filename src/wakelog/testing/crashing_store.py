@@ -42,12 +42,12 @@ class SimulatedProcess:
         self._after = after
 
     def read(self) -> None:
-        """Raise `Died` if the process has ended."""
+        """Raise `SimulatedCrash` if the process has ended."""
         if self.is_over:
             raise SimulatedCrash
 
     def write(self, act: Callable[[], _Result]) -> _Result:
-        """Perform one write; raise `Died` before or after it if it is the last one."""
+        """Perform one write; raise `SimulatedCrash` before or after it if it is the last one."""
         self.read()
         is_last = self.writes == self._dies_at
         self.writes += 1
@@ -59,7 +59,7 @@ class SimulatedProcess:
         return result
 
     def end(self) -> None:
-        """End the process: raise `Died` now and on every later call."""
+        """End the process: raise `SimulatedCrash` now and on every later call."""
         self.is_over = True
         raise SimulatedCrash
 

@@ -104,14 +104,14 @@ class ListingSuite:
         worked.append(Activity(holder="later", event="left", timestamp="2026-01-03T10:00:10.000Z"))
         shelf.assert_matches_fresh_index()
         rows = {row.name: row for row in shelf.catalog.rows()}
-        named = {"terminated": ended, "dormant": asleep, "owes": spoken}
+        named = {"terminated": ended, "dormant": asleep, "pending": spoken}
         assert {word: rows[session.name].state for word, session in named.items()} == {word: word for word in named}
         assert rows[moved.name].state == "dormant"
         assert rows[worked.name].uptime == 40
         shelf.catalog.refresh()
         moved.move_head(moved.tree.leaves()[-1])
         shelf.assert_matches_fresh_index()
-        assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "rest"
+        assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "idle"
 
     def test_find_prefers_the_exact(self, shelf: CatalogFixture) -> None:
         """An exact name or id is the only result, also if it is a prefix of others."""
@@ -132,7 +132,7 @@ class ListingSuite:
         shelf.catalog.refresh()
         assert {row.name: (row.damage, row.state) for row in shelf.catalog.rows()} == {
             hurt.name: (1, "damaged"),
-            whole.name: (0, "rest"),
+            whole.name: (0, "idle"),
         }
         assert shelf.catalog.is_damaged(hurt.name)
         assert not shelf.catalog.is_damaged(whole.name)
@@ -156,7 +156,7 @@ class ListingSuite:
             row = rows[story.session.name]
             assert (row.state, row.agent, row.damage) == ("unknown", "crab", 0)
             assert row.id == story.session.id
-            assert {rows[name].state for name in others} == {"rest"}
+            assert {rows[name].state for name in others} == {"idle"}
             assert shelf.catalog.unsummarised() == {story.session.name: reason}
             assert {hit.name for hit in shelf.catalog.search("prompt", limit=500)} == set(others)
             assert failing.times == 0
@@ -176,7 +176,7 @@ class ListingSuite:
         self._at_once(shelf, 5)
         catalog = shelf.catalog
         catalog.refresh()
-        filters: list[dict[str, str | bool | None]] = [{}, {"archived": None}, {"agent": "crab"}, {"sender": "nobody"}]
+        filters: list[dict[str, str | bool | None]] = [{}, {"archived": None}, {"agent": "crab"}, {"sender": "missing"}]
         for wanted in filters:
             rows = list(catalog.rows(**wanted))  # type: ignore[arg-type]
             for limit in (1, 2, 5, len(rows), 100):

@@ -194,9 +194,9 @@ class LogSuite:
             lambda s: list(store.tail(s)),
         ):
             with pytest.raises(NotFound):
-                ask("nobody")
+                ask("missing")
         with pytest.raises(NotFound):
-            store.append("nobody", body("m1"), after=0)
+            store.append("missing", body("m1"), after=0)
         assert len(list(store.sessions())) == 1
 
     @pytest.mark.parametrize("name", ["", "../x", "/etc/passwd", "a/b", "a\x00b", "x" * 300, "..", "-x", "a\nb"])
@@ -385,7 +385,7 @@ class HistorySuite:
         for number in range(3):
             store.append("s", body(f"m{number}", f"text {number}"), after=number)
         before = log_bytes(store)
-        rig.hurt("s", b'"text 1"', b'"text\x001"')
+        rig.corrupt("s", b'"text 1"', b'"text\x001"')
         other = rig.again()
         assert log_bytes(other) == before.replace(b'"text 1"', b'"text\x001"')
         reader = EntryReader()

@@ -128,9 +128,9 @@ class IdentitySuite:
     def test_only_chats_are_the_latest(self, store: Store) -> None:
         """ST-1: subagents, imports and forks without a message of a person are not the latest chat."""
         chat = Session.create(store, agent="bot", sender="one")
-        said = chat.say("hello")
+        message = chat.say("hello")
         for kind in ("subagent", "import"):
-            origin = Origin(session=chat.id, entry=said.id, kind=kind)
+            origin = Origin(session=chat.id, entry=message.id, kind=kind)
             Session.create(store, agent="bot", sender="one", parent=origin).say("go")
         child = fork(chat)
         assert latest(store, "bot", "one") == chat.name
@@ -155,7 +155,7 @@ class IdentitySuite:
         monkeypatch.setattr(store, "sessions", lambda: pytest.fail("all sessions were listed"))
         assert latest(store, "bot", "one") == "bot_one_5"
         assert asked == ["bot_one_5"]
-        assert latest(store, "bot", "nobody") is None
+        assert latest(store, "bot", "missing") is None
         assert asked == ["bot_one_5"]
 
     def test_first_lines(self, store: Store) -> None:
@@ -218,20 +218,20 @@ class EndingSuite:
     def test_an_ended_session_accepts_names_only(self, store: Store) -> None:
         """RUN-21: after `terminated` only a worker leaving, damage, labels, titles and the archive are accepted."""
         session = Session.create(store)
-        said = session.say("hello")
+        message = session.say("hello")
         session.append(Message(message=Prompt(content="once", channel="x"), id="once"))
         assert session.end("done with it").entry.type == "terminated"
         before = log_bytes(store, session.id)
         for body in (Message(message=Prompt(content="more")), Queued(mode="cancel"), Setting(key="a"), Activity()):
             with pytest.raises(SessionEnded):
                 session.append(body)
-        for refused in (session.end, lambda: session.compact("so far"), lambda: session.move_head(said.id)):
+        for refused in (session.end, lambda: session.compact("so far"), lambda: session.move_head(message.id)):
             with pytest.raises(SessionEnded):
                 refused()
         with pytest.raises(SessionEnded):
             session.acquire("one", ttl_s=5)
         assert log_bytes(store, session.id) == before
-        session.label(said.id, "the question")
+        session.label(message.id, "the question")
         session.rename("Over")
         session.archive()
         # Repeating an append that had succeeded returns its entry.

@@ -30,7 +30,7 @@ class Rig(Protocol):
         """Add raw bytes to the end of a log, as a crash or another program would."""
         ...
 
-    def hurt(self, session: str, old: bytes, new: bytes) -> None:
+    def corrupt(self, session: str, old: bytes, new: bytes) -> None:
         """Replace bytes of a log with others of the same length, as a failing disk would."""
         ...
 

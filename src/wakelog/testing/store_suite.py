@@ -258,7 +258,7 @@ class MovingSuite:
             [
                 AppendRequest("a", body("m1"), 0),
                 AppendRequest("a", body("m2"), 0),
-                AppendRequest("nobody", body("m3"), 0),
+                AppendRequest("missing", body("m3"), 0),
                 AppendRequest("b", body("m4"), 7),
                 AppendRequest("s", body("m5"), 2, fence=1),
                 AppendRequest("b", body("m6"), 0),
@@ -301,7 +301,7 @@ class MovingSuite:
             with pytest.raises(Conflict):
                 store.adopt("s", "crab_user_1", FOREIGN % 1, size=size)
         with pytest.raises(NotFound):
-            store.adopt("nobody", "crab_user_2", FOREIGN % 1, size=5)
+            store.adopt("missing", "crab_user_2", FOREIGN % 1, size=5)
         assert log_bytes(store) == raw
 
     @pytest.mark.parametrize("cut", [0, 1, 40, 75])

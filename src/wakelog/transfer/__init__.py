@@ -129,7 +129,7 @@ class _CopyRun:
         except (NotFound, BadId):
             # A subagent that is named in the log and not created yet is no error.
             if wanted.by is not None and wanted.role == "parent":
-                wanted.by.lost.append(MissingItem(wanted.ref, f"no session {wanted.ref} to read through"))
+                wanted.by.lost.append(MissingItem(wanted.ref, f"the parent session {wanted.ref} does not exist"))
             return None
         if name in self._visited:
             return None
@@ -146,9 +146,9 @@ class _CopyRun:
         """Return the id in the first line; else `ref`, which may be a name."""
         with contextlib.suppress(NotFound, UnreadableSession):
             first = next(self._logs.lines(name), None)
-            said = envelope_of(first.raw) if first is not None and first.whole else None
-            if said is not None and said.type == "session" and is_id(said.id):
-                return said.id
+            envelope = envelope_of(first.raw) if first is not None and first.whole else None
+            if envelope is not None and envelope.type == "session" and is_id(envelope.id):
+                return envelope.id
         return ref
 
     def _finish(self, seen: SourceSession) -> Copied:
@@ -185,14 +185,14 @@ class _CopyRun:
 
     def _failed(self, error: Exception, session: str, name: str, needed_by: str | None) -> Copied:
         self._meter.finish(name)
-        told = error.error if isinstance(error, UnreadableSession) else error
-        assert isinstance(told, WakelogError)
+        reason = error.error if isinstance(error, UnreadableSession) else error
+        assert isinstance(reason, WakelogError)
         return Copied(
             session=session,
             name=name,
-            status="conflict" if isinstance(told, Conflict) else "failed",
+            status="conflict" if isinstance(reason, Conflict) else "failed",
             to=name_in(self._target, session),
             bytes=self._sizes.get(name, 0),
             needed_by=needed_by,
-            error=told,
+            error=reason,
         )

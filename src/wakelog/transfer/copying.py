@@ -110,7 +110,7 @@ class LogCopy:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def lines(self, name: str) -> Iterator[Line]:
-        """Yield the lines of the source; `Unreadable` for an error, which concerns this session only."""
+        """Yield the lines of the source; `UnreadableSession` for an error, which concerns this session only."""
         with _as_unreadable():
             yield from self._source.load(name)
 
@@ -119,25 +119,28 @@ class LogCopy:
         with _as_unreadable():
             found = self._source.name(name)
         if found != name:
-            raise UnreadableSession(StoreError(f"{name} is the id of another session, so its log cannot be told apart"))
+            raise UnreadableSession(StoreError(f"{name} is also the id of another session, so the name is ambiguous"))
         before = -1
         while True:
-            beside = _TargetLog(
+            target_log = _TargetLog(
                 self._target, session, name, None if self._was_empty else name_in(self._target, session)
             )
-            seen = self._read(session, name, needed_by, beside)
-            if not beside.has_more:
+            seen = self._read(session, name, needed_by, target_log)
+            if not target_log.has_more:
                 return seen
             if seen.size == before:
-                raise Conflict(f"{name} went on in the other store", hint="copy it from there, or leave it there")
+                raise Conflict(
+                    f"{name} has more entries in the target store",
+                    hint="copy it in the other direction, or leave it out",
+                )
             # A concurrent copy may have sent what was added here meanwhile: reading again shows that.
             before = seen.size
 
-    def _read(self, session: str, name: str, needed_by: str | None, beside: "_TargetLog") -> SourceSession:
+    def _read(self, session: str, name: str, needed_by: str | None, target_log: "_TargetLog") -> SourceSession:
         digest, needs, reader = hashlib.sha256(), LogReferences(), EntryReader()
         for line in self.lines(name):
             raw = line.bytes
-            beside.compare(raw)
+            target_log.compare(raw)
             digest.update(raw)
             needs.add(line)
             reader.feed(line)
@@ -152,8 +155,8 @@ class LogCopy:
             needs=needs,
             journals=journals,
             needed_by=needed_by,
-            there=beside.size,
-            to=beside.name,
+            there=target_log.size,
+            to=target_log.name,
             damage=tuple(reader.damage),
         )
 
@@ -167,8 +170,8 @@ class LogCopy:
                 at = self._send_from(seen, at)
                 break
             except Conflict:
-                stood, at = at, self._compare_again(seen)
-                if at == stood:
+                before, at = at, self._compare_again(seen)
+                if at == before:
                     raise
         self._check(seen)
 
@@ -198,11 +201,11 @@ class LogCopy:
 
     def _compare_again(self, seen: SourceSession) -> int:
         """Return how many bytes of the log as first read the target has now; `Conflict` if it has other bytes."""
-        beside = _TargetLog(self._target, seen.id, seen.name, name_in(self._target, seen.id))
-        seen.to = beside.name
+        target_log = _TargetLog(self._target, seen.id, seen.name, name_in(self._target, seen.id))
+        seen.to = target_log.name
         for raw in _first_bytes(self.lines(seen.name), seen.size):
-            beside.compare(raw)
-        return beside.size
+            target_log.compare(raw)
+        return target_log.size
 
     def _check(self, seen: SourceSession) -> None:
         digest = hashlib.sha256()
@@ -211,8 +214,8 @@ class LogCopy:
             self._meter.step(seen.name, len(raw))
         found = f"sha256:{digest.hexdigest()}"
         if found != seen.digest:
-            message = f"{seen.name} is not the same in the other store: {seen.digest} here, {found} there"
-            raise Damaged(message, hint="`wakelog verify` says more on either side")
+            message = f"{seen.name} differs after the copy: {seen.digest} in the source, {found} in the target"
+            raise Damaged(message, hint="run `wakelog verify` on both stores")
 
 
 class _TargetLog:
@@ -228,11 +231,13 @@ class _TargetLog:
     def compare(self, raw: bytes) -> None:
         """Compare the next bytes of the source; `Conflict` if the target has others."""
         self._fill(len(raw))
-        theirs, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
-        if not raw.startswith(theirs):
-            message = f"{self._called} is another log in the other store: they part behind byte {self.size:,}"
-            raise Conflict(message, hint="leave it there, or copy this one to a store of its own")
-        self.size += len(theirs)
+        target_bytes, self._rest = self._rest[: len(raw)], self._rest[len(raw) :]
+        if not raw.startswith(target_bytes):
+            message = (
+                f"{self._called} is a different log in the target store: the bytes differ after byte {self.size:,}"
+            )
+            raise Conflict(message, hint="copy it to another store, or leave it out")
+        self.size += len(target_bytes)
 
     @property
     def has_more(self) -> bool:
@@ -247,7 +252,7 @@ class _TargetLog:
 
 @contextlib.contextmanager
 def _as_unreadable() -> Iterator[None]:
-    """Turn a `StoreError` of the source into `Unreadable`, so that other sessions are still copied."""
+    """Turn a `StoreError` of the source into `UnreadableSession`, so that other sessions are still copied."""
     try:
         yield
     except StoreError as error:

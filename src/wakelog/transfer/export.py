@@ -95,7 +95,7 @@ def in_pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def _refuse_newer_format(damage: Iterable[Damage]) -> None:
     """Raise `NewerFormat` if an entry is in a newer format: it is not damage, and a copy would lose it."""
-    newer = next((hurt for hurt in damage if hurt.kind == "newer" and not hurt.session), None)
+    newer = next((defect for defect in damage if defect.kind == "newer" and not defect.session), None)
     if newer is not None:
         raise NewerFormat(f"line {newer.line}: {newer.reason}", hint="upgrade wakelog and try again")
 
@@ -126,17 +126,22 @@ def json_document(
     yield b"{%b," % _object_members(about)
     yield b'"active":[%b],' % active
     yield _object_members(
-        {"damage": [_damage_values(hurt) for hurt in scan.damage], "journals": journals.to_json(scan.name)}
+        {"damage": [_damage_values(defect) for defect in scan.damage], "journals": journals.to_json(scan.name)}
     )
     yield b',"entries":['
     yield from in_pieces(_array_items(_document_entries(store, scan)))
     yield b"]}\n"
 
 
-def _damage_values(hurt: Damage) -> dict[str, object]:
+def _damage_values(defect: Damage) -> dict[str, object]:
     """Return a damage report; `session` is there if the damage is in the log of a session it was forked from."""
-    place: dict[str, object] = {"line": hurt.line, "offset": hurt.offset, "kind": hurt.kind, "reason": hurt.reason}
-    return place | ({"session": hurt.session} if hurt.session else {})
+    place: dict[str, object] = {
+        "line": defect.line,
+        "offset": defect.offset,
+        "kind": defect.kind,
+        "reason": defect.reason,
+    }
+    return place | ({"session": defect.session} if defect.session else {})
 
 
 def _active_branch(store: Store, scan: Scan) -> tuple[str | None, bytes]:
@@ -227,8 +232,8 @@ class _BranchStretches:
         match annotation.value:
             case Attention(reply_id=str() as reply_id) if self.is_on_path(reply_id):
                 about = self._asked[annotation.id] = self._outline.number(reply_id) // self._size
-            case AttentionResolved(attention_id=asked):
-                about = self._asked.get(asked, about)
+            case AttentionResolved(attention_id=attention_id):
+                about = self._asked.get(attention_id, about)
         return about
 
     def late(self, entries: Iterator[Entry]) -> dict[int, _LateEntries]:
@@ -253,11 +258,13 @@ class _BranchStretches:
         self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _LateEntries, known: TranscriptContext
     ) -> Iterator[TranscriptRow]:
         """Return the rows of one stretch."""
-        said = (*annotations, *late.annotations)
+        every = (*annotations, *late.annotations)
         inherited = tuple(
-            annotation for annotation in said if self._outline.number(annotation.id) < self._outline.inherited
+            annotation for annotation in every if self._outline.number(annotation.id) < self._outline.inherited
         )
-        own = tuple(annotation for annotation in said if self._outline.number(annotation.id) >= self._outline.inherited)
+        own = tuple(
+            annotation for annotation in every if self._outline.number(annotation.id) >= self._outline.inherited
+        )
         known.results = late.results | results_in(nodes)
         return rows_of_part(Branch(tuple(nodes), annotations=own, inherited_annotations=inherited), known)
 

@@ -54,7 +54,7 @@ def _named_digests(store: Store, progress: Progress | None) -> Iterator[str]:
     done = 0
     for stat in stats:
         if store.name(stat.name) != stat.name:
-            raise StoreError(f"{stat.name} is the id of another session, so its log cannot be told apart")
+            raise StoreError(f"{stat.name} is also the id of another session, so the name is ambiguous")
         for size, digests in _digests_of_log(store, stat.name):
             yield from digests
             done += size

@@ -132,8 +132,8 @@ def _tool(row: TranscriptRow, visible: Visible) -> Iterator[str]:
     yield f"**{_inline(row.name or 'tool', visible)}** — {_inline(row.status, visible)}"
     yield ""
     if row.kind == "call" and row.input not in (None, {}):
-        asked = row.input.get("command") if isinstance(row.input, dict) and len(row.input) == 1 else None
-        yield from _fence(asked if isinstance(asked, str) else canonical_json(row.input).decode(), visible)
+        command = row.input.get("command") if isinstance(row.input, dict) and len(row.input) == 1 else None
+        yield from _fence(command if isinstance(command, str) else canonical_json(row.input).decode(), visible)
         yield ""
     if row.text:
         yield from _fence(row.text, visible)

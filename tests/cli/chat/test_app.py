@@ -129,7 +129,7 @@ def test_once_always_and_no(shell, script, chat):
     assert decided == [
         "· decided: approve · shell echo one >> ran",
         "· decided: deny · shell echo two >> ran",
-        "· context: shell runs unasked",
+        "· context: shell runs without approval",
         "· decided: approve · shell echo three >> ran",
     ]
     again = chat("agent_user_1")

@@ -73,15 +73,15 @@ def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
     pane.say("a")
     pane.expect("✓ shell echo 1 >> ran", "One.")
     pane.until(pane.rests)
-    assert "context: shell runs unasked" in shell("show", "agent_user_1").out
-    assert "context: shell runs unasked" in shell("tree", "agent_user_1").out
+    assert "context: shell runs without approval" in shell("show", "agent_user_1").out
+    assert "context: shell runs without approval" in shell("tree", "agent_user_1").out
     pane.say("/ask")
     pane.expect("run unasked in this session: read, list, grep, shell;")
     pane.say("/ask shel")
     pane.expect("the session has no tool 'shel'")
     pane.say("/ask shell")
     pane.expect("run unasked in this session: read, list, grep;")
-    assert "context: shell asks first" in shell("tree", "agent_user_1").out
+    assert "context: shell needs approval" in shell("tree", "agent_user_1").out
     pane.say("go on")
     pane.expect("command: echo 2 >> ran", "shell: Run it?")
     pane.say("n")

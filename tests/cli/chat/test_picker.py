@@ -24,7 +24,7 @@ MANY = 10_000
 
 
 def row(number, **more):
-    said = {"title": f"Session {number}", "prompt": "", "state": "rest", "model": "demo", "cwd": "/work", **more}
+    said = {"title": f"Session {number}", "prompt": "", "state": "idle", "model": "demo", "cwd": "/work", **more}
     return SessionRow(
         id=f"i{number}", name=f"crab_user_{number}", agent="crab", sender="user", updated="2026-01-01T00:00:00.000Z",
         entries=1, created="", messages=1, size=1, number=number, archived=False, damage=0, origin=None, attached=False,
@@ -134,7 +134,7 @@ def test_enter_where_nothing_is_to_come_is_nothing():
     [
         ("", True),
         ("PARSER", True),
-        ("parser rest", True),
+        ("parser idle", True),
         ("parser lexer", False),
         ("/work", True),
         ("crab_user_7", True),

@@ -266,4 +266,4 @@ def test_a_tool_that_runs_unasked_from_here_on_is_a_line(told):
     """As the transcript says it; what a session begins with is no news."""
     assert told(ContextEntry(policy={"approval": "ask"})) == []
     changed = told(ContextEntry(policy={"approval": "ask", "approvals": {"shell": "auto"}}))
-    assert changed == [Notice("context: shell runs unasked")]
+    assert changed == [Notice("context: shell runs without approval")]

@@ -134,14 +134,15 @@ def test_a_conflict_is_one_line_and_the_others_go_on(shell, talk, target):
     shell("new", "--agent", "other")
     answer = shell("copy", "--all", "--to", "copies")
     assert answer.code == 5
-    assert answer.err == "wakelog: crab_user_1 went on in the other store; copy it from there, or leave it there\n"
+    hint = "copy it in the other direction, or leave it out"
+    assert answer.err == f"wakelog: crab_user_1 has more entries in the target store; {hint}\n"
     assert "1 session copied" in answer.out
     assert answer.out.endswith("; 1 in conflict\n")
     assert logs(target)["crab_user_1"] == there
     assert "other_user_1" in logs(target)
     again = shell("copy", "--all", "--to", "copies", "--json")
     assert [(row["status"], row["reason"]) for row in again.rows] == [
-        ("conflict", "crab_user_1 went on in the other store"),
+        ("conflict", "crab_user_1 has more entries in the target store"),
         ("unchanged", None),
     ]
     assert again.error["kind"] == "conflict"
@@ -210,7 +211,7 @@ def test_sessions_by_their_paths(shell, talk, target):
         (("--all", "--to", "link"), 2, "onto itself"),
         (("sessions/crab_user_1.jsonl", "--to", "link", "--store", "copies"), 2, "onto itself"),
         (("--all", "--to", "memory:"), 2, "a memory store is lost"),
-        (("--all", "--to", "gopher://x"), 2, "no store speaks"),
+        (("--all", "--to", "gopher://x"), 2, "unknown store scheme"),
         (("crab_user_1", "--to", "copies", "--store", PASSWORD_URL), 1, ""),
         (("--all", "--store", PASSWORD_URL, "--to", PASSWORD_URL), 2, "onto itself"),
     ],

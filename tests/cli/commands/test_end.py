@@ -23,7 +23,7 @@ def test_end(shell, story):
     for words in (("append", "crab_user_1", "more"), ("end", "crab_user_1"), ("head", "crab_user_1", "1")):
         refused = shell(*words)
         assert (refused.code, refused.out) == (5, "")
-        assert "was ended for good; `wakelog fork crab_user_1 --new-session` goes on" in refused.err
+        assert "is terminated; `wakelog fork crab_user_1 --new-session` continues it in a new session" in refused.err
         assert refused.err.count("\n") == 1
     assert json.loads(shell("append", "crab_user_1", "more", "--json").err)["error"]["kind"] == "session_ended"
     for words in (("rename", "crab_user_1", "Over"), ("label", "crab_user_1", "1", "x"), ("archive", "crab_user_1")):
@@ -67,7 +67,7 @@ def test_a_fork_or_a_moved_head_is_not_woken_with_the_rest(shell, store, script)
     assert [len(Session(store, name).read().entries) for name in (parent.name, fork)] == sizes
     script({"text": "by name"}, name="1.jsonl")
     assert shell.process("wake", fork).out == "by name\n"
-    assert {row["name"]: row["state"] for row in shell("ls", "--json").rows} == {parent.name: "dormant", fork: "rest"}
+    assert {row["name"]: row["state"] for row in shell("ls", "--json").rows} == {parent.name: "dormant", fork: "idle"}
 
 
 @pytest.mark.meddled
@@ -78,7 +78,7 @@ def test_what_fails_or_waits_in_a_fork_is_left_alone(shell, store, script):
     fork = shell("fork", parent.name, "--new-session").out.strip()
     answer = shell.process("wake", "--all", "--retry", "--json")
     ends = {row["name"]: row["state"] for row in answer.rows if row["event"] == "end"}
-    assert ends == {parent.name: "rest", fork: "dormant"}
+    assert ends == {parent.name: "idle", fork: "dormant"}
     assert len(Session(store, fork).read().entries) == 1
 
 
@@ -89,7 +89,7 @@ def test_a_retry_is_a_request_to_run(shell, store, script):
     session.append(Failed(reason="call"))
     assert retry_turn(session).value.reason == "retry"
     assert [entry.value.reason for entry in session.read().entries if isinstance(entry.value, Head)] == ["retry"]
-    assert shell("ls", "--json").json["state"] == "owes"
+    assert shell("ls", "--json").json["state"] == "pending"
     assert "again" in shell.process("wake", "--all").out
 
 

@@ -32,7 +32,7 @@ def test_ls_json(three):
     assert (first["agent"], first["entries"], first["state"], first["prompt"]) == (
         "dove",
         2,
-        "owes",
+        "pending",
         "the parser works",
     )
 
@@ -160,7 +160,7 @@ def test_ls_shows_who_is_being_run(shell, store):
     lease = session.acquire("a worker", ttl_s=60)
     assert [row["state"] for row in shell("ls", "--json").rows] == ["running"]
     session.release(lease)
-    assert [row["state"] for row in shell("ls", "--json").rows] == ["rest"]
+    assert [row["state"] for row in shell("ls", "--json").rows] == ["idle"]
 
 
 def test_only_rows_that_are_shown_and_attached_cost_a_look(three, store, monkeypatch):

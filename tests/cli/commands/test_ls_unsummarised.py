@@ -67,6 +67,6 @@ def test_its_row_says_what_is_known(shell, store, listed, large):
     assert '"state":"unknown"' in done.stdout, done.stderr
     assert '"agent":"whale"' in done.stdout
     done = listed(4_000, "ls", "--json")
-    assert '"state":"owes"' in done.stdout, done.stderr
+    assert '"state":"pending"' in done.stdout, done.stderr
     assert '"messages":3' in done.stdout
     assert done.stderr == ""

@@ -68,7 +68,7 @@ def test_events(shell, script):
         "event": "end",
         "session": entries(shell)[0]["id"],
         "name": "agent_user_1",
-        "state": "rest",
+        "state": "idle",
         "rows": ["answer", "owed", "rest"],
     }
 
@@ -302,7 +302,7 @@ def test_words_that_cannot_be_written(shell, script):
     assert shell("ls").out.split()[1] == "undelivered"
     assert "undelivered" in shell("show", "agent_user_1").out
     assert "send_failed  to terminal, attempt 1: [Errno 28]" in shell("tree", "agent_user_1", "--annotations").out
-    assert shell.process("wake", "--all").out == "agent_user_1 | Hello.\nagent_user_1  rest\n"
+    assert shell.process("wake", "--all").out == "agent_user_1 | Hello.\nagent_user_1  idle\n"
     assert shell.process("replay", "agent_user_1").code == 0
 
 

@@ -83,7 +83,7 @@ def test_what_is_started_wakes_what_owes_something(shell, store, config, script)
     # A session that waits for a person is no failure of the unit.
     assert "\nSuccessExitStatus=6\n" in files_of(shown)[NAMES[0]]["text"]
     states = {row["name"]: row["state"] for row in shell("ls", "--json").rows}
-    assert states == {"crab_user_1": "rest", "crab_user_2": "waiting"}
+    assert states == {"crab_user_1": "idle", "crab_user_2": "waiting"}
     assert b"here I am" in (shell.store / "crab_user_1.jsonl").read_bytes()
 
 

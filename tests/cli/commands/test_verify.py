@@ -220,10 +220,10 @@ def test_a_lost_blob_is_found_and_explained(shell, output, how):
     told = shell("doctor", "crab_user_1", "--json")
     (finding,) = told.json["findings"]
     assert (told.code, finding["kind"], finding["line"], finding["entries"]) == (4, kind, 4, lost["entries"])
-    assert "Entry 3 (message) loses the whole output of the tool" in finding["meaning"]
+    assert "Entry 3 (message) loses the full output of the tool" in finding["meaning"]
     assert finding["advice"]
     drawn = " ".join(shell("doctor", "crab_user_1").out.split())
-    assert "Entry 3 (message) loses the whole output of the tool gr␛ep" in drawn
+    assert "Entry 3 (message) loses the full output of the tool gr␛ep" in drawn
     assert f"sha256:{output.name}" in shell("verify", "crab_user_1").out
 
 

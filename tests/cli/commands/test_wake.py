@@ -42,7 +42,7 @@ def test_after_a_kill_in_the_middle_of_a_reply(shell, script):
     """RUN-8, RUN-20: killed while it streams; woken without an argument, with the configuration gone."""
     model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
     killed(begun(shell, "--model", model, "hi"))
-    assert shell("ls", "--json").json["state"] == "owes"
+    assert shell("ls", "--json").json["state"] == "interrupted"
     woken = shell.process("wake", "agent_user_1", env={"WAKELOG_MODEL": "nosuch:model"})
     assert (woken.code, woken.out) == (0, "word " * 40 + "\n")
     kinds = [entry["type"] for entry in shell("show", "agent_user_1", "--json").rows]
@@ -84,11 +84,11 @@ def test_all(shell, store, script):
     lease = busy.acquire("a worker", ttl_s=60)
     answer = shell.process("wake", "--all")
     assert told(answer.out) == {
-        "crab_user_1": ["| first", " rest"],
+        "crab_user_1": ["| first", " idle"],
         "crab_user_2": [" failed"],
         "crab_user_3": [" another process runs it"],
         "crab_user_4": [" waiting"],
-        "crab_user_6": ["| last", " rest"],
+        "crab_user_6": ["| last", " idle"],
     }
     assert answer.code == 1
     assert "/gone.jsonl" in answer.err
@@ -98,7 +98,7 @@ def test_all(shell, store, script):
     moved.append(ModelChange(provider="scripted", model=str(shell.folder / "gone.jsonl")))
     again = shell.process("wake", "--all", "--json")
     ends = {row["name"]: row["state"] for row in again.rows if row["event"] == "end"}
-    assert ends == {"crab_user_2": "rest", "crab_user_3": "rest", "crab_user_4": "waiting"}
+    assert ends == {"crab_user_2": "idle", "crab_user_3": "idle", "crab_user_4": "waiting"}
     assert again.code == 6
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_asked_is_not_touched(shell, store):
     assert (alone.code, "run -s nobody_user_1 --model" in alone.err) == (2, True)
     assert "ANTHROPIC_API_KEY" in shell.process("wake", keyless.name).err
     together = shell.process("wake", "--all")
-    assert told(together.out)["nobody_user_1"] == [" no model is set"]
+    assert told(together.out)["nobody_user_1"] == [" has no model that can be called"]
     assert (together.code, "nobody" in together.err) == (1, False)
     assert [len(session.read().entries) for session in (nobody, keyless)] == sizes
 
@@ -155,12 +155,12 @@ def test_all_at_once(shell, store, script):
         spoken = {"text": f"one {number}\ntwo\n\x1b[2J", "deltaChars": 1, "delayMs": 1}
         owing(store, script(spoken, name=f"{number}.jsonl"))
     with shell.start("wake", "--all", "--jobs", "3", stdin=subprocess.DEVNULL) as child:
-        heard = "".join(read_to(child.stdout, "  rest") for _ in range(3))
+        heard = "".join(read_to(child.stdout, "  idle") for _ in range(3))
         assert shell("cancel", "crab_user_1").code == 0
         heard += child.stdout.read().decode()
         assert child.wait(60) == 0
     for number in (2, 3, 4):
-        assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " rest"]
+        assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " idle"]
     assert told(heard)["crab_user_1"] == [" cancelled"]
 
 
@@ -173,7 +173,7 @@ def test_all_but_no_more_than_so_many(shell, store, script):
         for _ in range(2):
             read_to(child.stderr, "asked again in")
         shell("cancel", "crab_user_2")
-        assert read_to(child.stdout, "rest") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  rest\n"
+        assert read_to(child.stdout, "idle") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  idle\n"
         shell("cancel", "crab_user_1")
         assert child.wait(60) == 0
     assert shell("wake", "@latest", "--jobs", "2").code == 2
@@ -197,7 +197,7 @@ def test_all_interrupted(shell, store, script):
         ("crab_user_2", "cancelled"),
     ]
     assert (shell.store / "crab_user_3.jsonl").read_bytes() == untouched
-    assert shell.process("wake", "--all").out == "crab_user_3 | Mine.\ncrab_user_3  rest\n"
+    assert shell.process("wake", "--all").out == "crab_user_3 | Mine.\ncrab_user_3  idle\n"
 
 
 def test_all_as_events(shell, store, script):
@@ -210,7 +210,7 @@ def test_all_as_events(shell, store, script):
     answer = shell.process("wake", "--all", "--json")
     busy.release(lease)
     states = [row["state"] for row in sorted(answer.rows, key=lambda row: row.get("name", "")) if row["event"] == "end"]
-    assert (answer.code, states) == (1, ["rest", "rest", "failed", "running"])
+    assert (answer.code, states) == (1, ["idle", "idle", "failed", "running"])
     for name in ("crab_user_1", "crab_user_2"):
         own = [row for row in answer.rows if row["session"] == Session(store, name).id]
         assert "".join(row["text"] for row in own if row["event"] == "delta") == "word " * 20
@@ -238,9 +238,9 @@ def test_all_wakes_parents_before_their_sub_agents(shell, script):
     shutil.rmtree(shell.folder / "cache", ignore_errors=True)
     answer = shell.process("wake", "--all")
     assert answer.code == 0
-    assert "agent_user_1  rest" in answer.out
+    assert "agent_user_1  idle" in answer.out
     runs = shell("tree", "agent_user_1", "--runs", "--json").json
-    assert (runs["state"], [run["name"] for run in runs["runs"]]) == ("rest", ["agent_user_2"])
+    assert (runs["state"], [run["name"] for run in runs["runs"]]) == ("idle", ["agent_user_2"])
 
 
 def test_calls_of_others_are_never_run(shell, store):
@@ -289,7 +289,7 @@ def test_a_cancel_that_nobody_was_there_for(shell, script):
     killed(begun(shell, "--model", model, "hi"))
     assert "`wakelog wake agent_user_1` ends the turn" in shell("cancel", "agent_user_1").err
     assert shell.process("wake", "agent_user_1").code == 130
-    assert shell("ls", "--json").json["state"] == "rest"
+    assert shell("ls", "--json").json["state"] == "idle"
 
 
 def test_sigterm_leaves_a_session_to_be_woken(shell, script):

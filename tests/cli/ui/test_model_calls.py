@@ -132,9 +132,9 @@ def test_the_tree_of_runs(shell):
     """TREE-6: sub-agents by the annotations of the session that started them, each with its state; one never began."""
     shell.process("run", "-q", "--yes", "ask a sub-agent to list .", typed=b"")
     lines = shell.process("tree", "agent_user_1", "--runs").out.splitlines()
-    assert lines == ["agent_user_1  rest  ask a sub-agent to list .", "└─ agent_user_2  rest  list ."]
+    assert lines == ["agent_user_1  idle  ask a sub-agent to list .", "└─ agent_user_2  idle  list ."]
     runs = shell("tree", "agent_user_1", "--runs", "--json").json
-    assert [(run["name"], run["state"], run["prompt"]) for run in runs["runs"]] == [("agent_user_2", "rest", "list .")]
+    assert [(run["name"], run["state"], run["prompt"]) for run in runs["runs"]] == [("agent_user_2", "idle", "list .")]
     spawned = next(row for row in shell("show", "agent_user_1", "--json").rows if row["type"] == "spawned")
     assert (runs["runs"][0]["session"], runs["runs"][0]["entry"]) == (spawned["childSession"], spawned["replyId"])
     (shell.store / "agent_user_2.jsonl").unlink()

@@ -56,7 +56,10 @@ def test_another_beginning_is_no_other_try(tries, between):
 
 def test_a_summary_is_no_try(tries):
     """The call for one comes in between where a context is too long."""
-    assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == ["the model call failed: nobody there", ""]
+    assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == [
+        "the model call failed: nobody there",
+        "",
+    ]
 
 
 def test_sessions_are_counted_apart(tries):

@@ -165,7 +165,7 @@ def test_ctrl_c_while_it_speaks(shell, script):
     answer = talk.end()
     assert (answer.code, "the turn was cancelled" in answer.out) == (130, True)
     assert kinds(shell)[-4:] == ["queued", "partial", "cancelled", "activity"]
-    assert shell("ls", "--json").json["state"] == "rest"
+    assert shell("ls", "--json").json["state"] == "idle"
 
 
 def test_ctrl_c_while_a_tool_runs(shell, script):

@@ -166,7 +166,7 @@ def test_a_call_under_way_is_remembered(rig):
     """Law 2: a reply whose request was indexed before it came is owed to the channels that request named."""
     story = rig.talk(5)
     story.call("the-reply", channels=["terminal"])
-    assert [row.state for row in rig.answers()["rows"]] == ["owes"]
+    assert [row.state for row in rig.answers()["rows"]] == ["interrupted"]
     story.session.append(Message(id="the-reply", message=Reply(content="reply")))
     assert [row.state for row in rig.answers()["rows"]] == ["undelivered"]
     assert rig.answers() == rig.fresh_answers()

@@ -97,7 +97,7 @@ def test_a_relative_folder_is_made_whole_by_who_asks(query, whole):
 
 def test_a_folder_that_no_query_can_name():
     """Search: a quote has no way into a value, so it is refused and not read as the end of one."""
-    with pytest.raises(BadQuery, match="cannot name the folder"):
+    with pytest.raises(BadQuery, match="cannot be used in a query"):
         resolve_folders("cwd:x", '/odd"folder/{}'.format)
 
 
@@ -116,20 +116,20 @@ def test_a_tool_is_found_whole():
         ("*", "no word"),
         ('""', "no word"),
         ("!!! ->", "no word"),
-        ("-parser", "only says what to leave out"),
-        ('-"the parser" -agent:crab', "only says what to leave out"),
-        ('"the parser', "not closed"),
-        ('sender:"the parser', "not closed"),
-        ('sender:x"', "not closed"),
-        ("type:", "`type:` is given without a value"),
-        ("fix tool:  parser", "`tool:` is given without a value"),
-        ('agent:" "', "`agent:` is given without a value"),
+        ("-parser", "only has excluded words"),
+        ('-"the parser" -agent:crab', "only has excluded words"),
+        ('"the parser', "unclosed quote"),
+        ('sender:"the parser', "unclosed quote"),
+        ('sender:x"', "unclosed quote"),
+        ("type:", "`type:` needs a value"),
+        ("fix tool:  parser", "`tool:` needs a value"),
+        ('agent:" "', "`agent:` needs a value"),
         ("since:yesterdayish", "yesterdayish"),
         ("since:2026-02-30", "2026-02-30"),
         ("since:2026-11", "2026-11"),
         ("since:2y", "2y"),
         ("since:-2d", "-2d"),
-        ("-since:x fix", "`since:` does not understand 'x'"),
+        ("-since:x fix", "not a time for `since:`: 'x'"),
         ("x" * (QUERY_MAX_CHARS + 1), "longer than 2,000"),
         ("a " * (TERMS_MAX + 1), "more than 64"),
     ],

@@ -107,7 +107,7 @@ def test_work_under_way_is_not_lost_behind_a_streamed_bookmark(rig, monkeypatch,
     read = rig.refreshed()
     assert (read < 5) == (under_way == "nothing")
     (row,) = rig.answers()["rows"]
-    assert row.state == ("rest" if under_way == "nothing" else "owes")
+    assert row.state == ("idle" if under_way == "nothing" else "interrupted")
     assert rig.answers() == rig.fresh_answers()
 
 

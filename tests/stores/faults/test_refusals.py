@@ -182,9 +182,9 @@ def test_a_lost_server(own_postgres: Server):
         with pytest.raises(StoreError) as refused:
             act(store)
         check_lines(url, refused.value.message, refused.value.hint)
-        assert "server runs" in refused.value.hint
+        assert "server is running" in refused.value.hint
     for words in (("ls",), ("new",), ("append", "s", "hello")):
-        check_refused(url, asked(url, *words), "server runs")
+        check_refused(url, asked(url, *words), "server is running")
     own_postgres.start()
     store.append("s", body("after"), after=1)
     store.close()

@@ -42,7 +42,7 @@ class JsonlRig:
         beside = (".locks", f".locks/{name}.lock", f".locks/{name}.lease", ".journals", f".journals/{name}", "by-id")
         return [folder, *(os.path.join(folder, path) for path in (*beside, f".journals/{name}/r1", f"{name}.jsonl"))]
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         with open(self.store.folder.log_path(self.store.name(session)), "r+b") as file:
             at = file.read().index(old)
             file.seek(at)
@@ -192,7 +192,7 @@ def test_a_locale_that_cannot_write_a_name_is_told(tmp_path):
         check=False,
     )
     assert "Traceback" not in done.stderr
-    assert "cannot write the file name" in done.stdout
+    assert "cannot encode the file name" in done.stdout
     assert "UTF-8" in done.stdout
     assert [path.name for path in (tmp_path / "s").rglob("*")] == ["by-id"]
 

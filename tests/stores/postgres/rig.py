@@ -52,7 +52,7 @@ class PostgresRig:
         for piece in (*(line + b"\n" for line in lines), *([rest] if rest else ())):
             self.run(PLANT, session=session, raw=piece)
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         words = "UPDATE wakelog.lines SET bytes = %(raw)s WHERE session = %(session)s AND number = %(number)s"
         for number, raw in self.run("SELECT number, bytes FROM wakelog.lines WHERE session = %(s)s", s=session):
             self.run(words, session=session, number=number, raw=raw.replace(old, new))

@@ -54,7 +54,7 @@ class SqliteRig:
     def files(self, session):
         return [self.path + ending for ending in ("", "-wal", "-shm", "-lock")]
 
-    def hurt(self, session, old, new):
+    def corrupt(self, session, old, new):
         with self.store.file.writing() as db:
             for key, raw in db.execute("SELECT key, bytes FROM lines").fetchall():
                 db.execute("UPDATE lines SET bytes = ? WHERE key = ?", (raw.replace(old, new), key))

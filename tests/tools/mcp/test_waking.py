@@ -10,7 +10,7 @@ from tests.kernel.watching import until
 from tests.tools.mcp.serving import plain
 from tests.tools.mcp.waker import Place
 from tests.tools.test_commands_shell import Watched
-from wakelog.decide import wording as words
+from wakelog.decide import wording
 from wakelog.decide.decisions import Idle
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Message, ToolStarted
@@ -56,7 +56,7 @@ def test_a_kill_while_a_tool_runs(tmp_path, trusted, runs, settled):
     assert len(place.touched) == runs
     assert len(set(place.touched)) == runs
     assert _result(place).effective_status == settled
-    assert _result(place).text == ("looked" if trusted else words.UNKNOWN)
+    assert _result(place).text == ("looked" if trusted else wording.UNKNOWN)
 
 
 def test_a_person_cancels(tmp_path):

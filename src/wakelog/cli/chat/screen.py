@@ -42,6 +42,7 @@ from wakelog.cli.chat.graphemes import GraphemeWindow, VisibleInput
 from wakelog.cli.chat.terminal import ReflowRenderer, feed_keys, open_output, parse_keys, take_typeahead
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.decide.wording import valid_utf8
+from wakelog.folders import user_folder
 from wakelog.redaction.redactor import redact
 from wakelog.stores.files import make_private_folders
 
@@ -51,10 +52,7 @@ _TEXT_MAX_CHARS = 100_000
 
 def history_path() -> str:
     """Return the path of the history file."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):
-        state = os.path.expanduser("~/.local/state")
-    return os.path.join(state, "wakelog", "history.jsonl")
+    return os.path.join(user_folder("state"), "history.jsonl")
 
 
 class InputHistory(History):

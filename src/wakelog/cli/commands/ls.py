@@ -34,7 +34,8 @@ _LIMIT_FACTOR = 10
 _JOURNAL_SESSIONS = 1_000
 _STATES = {
     "running": "mark",
-    "owes": "warn",
+    "pending": "warn",
+    "interrupted": "warn",
     "undelivered": "warn",
     "waiting": "warn",
     "failed": "bad",
@@ -54,7 +55,7 @@ _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
     wakelog ls --agent crab --cwd .
     wakelog ls --all --limit 100
     wakelog ls --limit 100 --after CURSOR
-    wakelog ls --json | jq -r 'select(.state == "owes") | .name'
+    wakelog ls --json | jq -r 'select(.state == "interrupted") | .name'
     """,
 )
 @click.option(
@@ -139,7 +140,7 @@ def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
     title = (first_line(row.title), "") if row.title else (first_line(row.prompt), "dim")
-    state = "archived" if row.archived and row.state == "rest" else row.state
+    state = "archived" if row.archived and row.state == "idle" else row.state
     return [
         (visible(row.name), "name"),
         (visible(state), _STATES.get(row.state, "dim")),

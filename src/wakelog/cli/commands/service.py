@@ -27,6 +27,7 @@ from wakelog.cli.ui.quantities import parse_span
 from wakelog.cli.ui.safe_text import visible
 from wakelog.config.files import user_file
 from wakelog.errors import Conflict, UsageError
+from wakelog.folders import config_folder
 from wakelog.log.ids import digest_of
 from wakelog.stores.files import storage, sync_folder, write_all
 
@@ -120,8 +121,8 @@ def _plan(shared: SharedOptions, user: str, every_s: int) -> ServicePlan:
 
 
 def _user_keys() -> str:
-    config = os.environ.get("XDG_CONFIG_HOME")
-    return os.path.join(os.path.abspath(config), "wakelog", "environment") if config else _USER_KEYS
+    is_set = os.path.isabs(os.environ.get("XDG_CONFIG_HOME", ""))
+    return os.path.join(config_folder(os.environ), "environment") if is_set else _USER_KEYS
 
 
 def _environment(shared: SharedOptions, user: str, keys: str) -> dict[str, str]:

@@ -95,7 +95,8 @@ def _entry_values(log: Log, entry: Entry) -> dict[str, object]:
 _DEPTH_MAX = 64
 _STYLES = {
     "running": "mark",
-    "owes": "warn",
+    "pending": "warn",
+    "interrupted": "warn",
     "undelivered": "warn",
     "waiting": "warn",
     "failed": "bad",

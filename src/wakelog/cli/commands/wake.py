@@ -27,14 +27,12 @@ from wakelog.runtime.user_actions import has_failed_turn, retry_turn
 from wakelog.session import Session
 
 # States with possibly pending work. It is not known for a log that is damaged, unreadable or not summarised.
-_MAY_HAVE_WORK = ("owes", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
+_MAY_HAVE_WORK = ("pending", "interrupted", "undelivered", "waiting", "damaged", "inaccessible", "unknown")
 _STATE_TEXTS = {
-    "rest": "rest",
-    "waiting": "waiting",
     "running": "another process runs it",
-    "idle": "nothing to do",
+    "nothing_to_do": "nothing to do",
     "dormant": "dormant: it was forked or its head was moved, and has no new message since",
-    "no_model": "no model is set",
+    "no_model": "has no model that can be called",
     "untrusted": "refused: other users own or may write to its files",
 }
 # With `--all` the exit code is that of the worst result, in this order. Sessions that another process runs do not
@@ -169,7 +167,7 @@ def _why_not_woken(woken: WakeResult) -> str:
 
 
 def _result_state(ending: RunOutcome) -> str:
-    return "idle" if ending.state == "rest" and ending.rows == ("rest",) else ending.state
+    return "nothing_to_do" if ending.state == "idle" and ending.rows == ("rest",) else ending.state
 
 
 def _put_result_line(shared: SharedOptions, row: SessionRow, state: str) -> None:

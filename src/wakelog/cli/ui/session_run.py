@@ -45,7 +45,7 @@ from wakelog.runtime.wake import WakeReport
 from wakelog.session import Session
 
 _EXIT_CODES = {
-    "rest": 0,
+    "idle": 0,
     "queued": 0,
     "terminated": 0,
     "cancelled": INTERRUPTED,
@@ -141,7 +141,7 @@ def report_and_exit(shared: SharedOptions, session: Session, ending: RunOutcome,
     """Print how the run ended, and exit with its code."""
     report_end(shared, session, ending)
     if not (quiet or shared.json):
-        idle = ": nothing to do" if ending.had_nothing_to_do and ending.state == "rest" else ""
+        idle = ": nothing to do" if ending.had_nothing_to_do and ending.state == "idle" else ""
         write_stderr(f"{style_of(shared.color, sys.stderr).paint('dim', f'session {session.name}{idle}')}\n")
     if code := run_exit_code(ending):
         raise click.exceptions.Exit(code)

@@ -214,24 +214,24 @@ class ReplayRuntime(Runtime):
 
     def recorded_reply(self, call: ModelCall) -> tuple[tuple[AnyPart, ...], Finished | Faulted | None]:
         """Return the parts of the reply to a model call, and how the call ended; None if it never did."""
-        said: tuple[AnyPart, ...] = ()
+        parts: tuple[AnyPart, ...] = ()
         for entry in self.upcoming_entries():
             match entry.value:
                 case ModelCall(reply_id=call.reply_id):
-                    return said, None
+                    return parts, None
                 case Message(message=Reply(call_id=call.key) as reply):
                     return self._parts(reply.content), Finished(
                         reply.stop_reason or "stop", reply.usage, reply.request_id
                     )
-                case Compaction(call_id=call.key, usage=usage) as fold:
-                    return (Text(text=without_summary_prefix(fold.summary)),), Finished(usage=usage)
+                case Compaction(call_id=call.key, usage=usage) as compaction:
+                    return (Text(text=without_summary_prefix(compaction.summary)),), Finished(usage=usage)
                 case Failed(call_id=call.key, error=error) if error is not None:
-                    return said, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
+                    return parts, Faulted(error.kind, error.message, error.retryable, error.delay_ms)
                 case Partial(reply_id=call.reply_id, tool_call_id=None) as partial:
-                    said = self._parts(partial.content)
+                    parts = self._parts(partial.content)
                     if call.purpose == "compaction" and partial.error is not None:
-                        return said, _end_of_summary(partial)
-        return said, None
+                        return parts, _end_of_summary(partial)
+        return parts, None
 
 
 def _end_of_summary(partial: Partial) -> Finished | Faulted:
@@ -293,8 +293,8 @@ class _RecordedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Yield the reply to the model call that was written last."""
-        said, end = self._runtime.recorded_reply(self._runtime.last_call())
-        for at, delta in enumerate(to_deltas(said)):
+        parts, end = self._runtime.recorded_reply(self._runtime.last_call())
+        for at, delta in enumerate(to_deltas(parts)):
             if at == 0 and request.prefill and isinstance(delta, TextDelta):
                 yield TextDelta(delta.text.removeprefix(request.prefill), delta.bound)
             else:

@@ -40,7 +40,7 @@ _RUNTIME_TYPES = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spa
 
 
 class RecordedLine(msgspec.Struct, frozen=True):
-    """One line of the log: its bytes, its entry if it holds exactly one, and whether it is an input (`given`)."""
+    """One line of the log: its bytes, its entry if it holds exactly one, and whether it is an input."""
 
     line: Line
     entry: Entry | None
@@ -109,9 +109,7 @@ class Diverged(WakelogError):
     kind = "diverged"
 
     def __init__(self, at: int, recorded: bytes, written: bytes) -> None:
-        super().__init__(
-            f"line {at + 1} would be written differently today", hint="the lines of both are in the report"
-        )
+        super().__init__(f"replay writes another line {at + 1} than the recorded one", hint="the report has both lines")
         self.position = at
         self.recorded = recorded
         self.written = written

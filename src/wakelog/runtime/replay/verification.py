@@ -36,7 +36,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 async def replay(store: Store, session: str) -> ReplayReport:
-    """Lets a session happen again, from its log alone."""
+    """Replay a session from its log alone, and compare each line with the recorded one."""
     name = store.name(session)
     first = read_session_header(store, name)
     script = read_script(store.load(name))
@@ -53,7 +53,7 @@ async def replay(store: Store, session: str) -> ReplayReport:
                 again.add_next()
                 again.add_inputs()
             else:
-                reason = f"line {again.position + 1}: no worker would write this {entry.type} here"
+                reason = f"line {again.position + 1}: replay does not write this {entry.type} entry"
     except Diverged as diverged:
         parted = diverged
     held = {name: channel.replies for name, channel in channels.items()}
@@ -87,14 +87,12 @@ async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str
     if error is not None and not isinstance(error, LeaseLost):
         raise error
     if is_stalled:
-        return f"line {again.position + 1}: nobody at work would write this here"
-    return (
-        f"line {place + 1}: a worker took the session up, and there is nothing to do" if again.position == place else ""
-    )
+        return f"line {again.position + 1}: replay does not write this entry"
+    return f"line {place + 1}: a worker attached, but replay finds nothing to do" if again.position == place else ""
 
 
 async def _stalled(again: ReplayStore) -> None:
-    """Return when all tasks wait for entries that never come: nothing is written for `_ROUNDS_MAX` loop rounds."""
+    """Return when all tasks wait for entries that never come: nothing is written for `_IDLE_ROUNDS_MAX` loop rounds."""
     place, rounds = again.position, 0
     while rounds < _IDLE_ROUNDS_MAX:
         await asyncio.sleep(0)
@@ -120,5 +118,5 @@ def _delivery_mismatch(script: list[RecordedLine], channels: dict[str, MemoryCha
             and not recorded.is_input
             and channels[body.channel].replies.get(body.reply_id) != texts.get(body.reply_id)
         ):
-            return f"the channel {body.channel} holds another text of {body.reply_id} than the log"
+            return f"the channel {body.channel} has another text for the reply {body.reply_id} than the log"
     return ""

@@ -1,7 +1,7 @@
 """Catalog tables in SQLite with FTS5: create, fill and query them, independent of the database file.
 
-`index_file.py` uses them on a file in the cache, `sqlite/catalog.py` on the file of the store. The schema comes from
-the catalog migrations of the SQLite store, so that it is defined in one place.
+`index_file.py` uses them on a file in the cache, `stores/sqlite/catalog.py` on the file of the store. The schema comes
+from the catalog migrations of the SQLite store, so that it is defined in one place.
 User input is bound or quoted and never becomes part of a statement.
 """
 

@@ -22,7 +22,7 @@ from wakelog.stores.catalog.query import HitPosition, Query, Term, encode_cursor
 EXCERPT_MAX_CHARS = 400
 _EXCERPT_WORDS = 24
 SNIPPET_SQL = "snippet(words, 0, '«', '»', '…', 24)"
-# Enough text for `beginning` to build an excerpt from.
+# Enough text for `first_words` to build an excerpt from.
 BEGINNING_CHARS = 8 * EXCERPT_MAX_CHARS
 
 
@@ -172,7 +172,7 @@ class FtsSearch:
             return [self._hit(found) for found in find(after or _FIRST_POSITION, limit)]
         except sqlite3.OperationalError as error:
             if "fts5" in str(error):
-                raise BadQuery(f"the query cannot be understood: {error}") from error
+                raise BadQuery(f"not a valid query: {error}") from error
             raise
 
     def _ranked(self, after: HitPosition, limit: int) -> list[_RankedEntry]:

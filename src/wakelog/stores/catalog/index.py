@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from wakelog.errors import StoreBusy, UsageError
+from wakelog.folders import user_folder
 from wakelog.ports.catalogs import SearchHit, SessionRow
 from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores import load
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexer
 
 FIND_MAX = 20
-# More than can be shown, and small enough to be multiplied (see `hits.py`).
+# More than can be shown, and small enough to be multiplied (see `full_text.py`).
 _LIMIT_MAX = 1 << 40
 _row_decoder = msgspec.json.Decoder(SessionRow)
 T = TypeVar("T")
@@ -53,10 +54,7 @@ def index_path(store_url: str) -> str:
         return IN_MEMORY
     path = os.path.realpath(os.path.expanduser(place if colon and scheme == "jsonl" else store_url))
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):
-        cache = os.path.expanduser("~/.cache")
-    return os.path.join(cache, "wakelog", f"{digest}.sqlite")
+    return os.path.join(user_folder("cache"), f"{digest}.sqlite")
 
 
 def index_in_cache(store_url: str, store: Store, *, lock_wait: LockWait | None = None) -> "Index":
@@ -97,8 +95,8 @@ class Index:
     ) -> list[SessionRow]:
         """See `ports.Catalog`."""
         filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
-        most = None if limit is None else max(0, min(limit, _LIMIT_MAX))
-        return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, most)])
+        rows_max = None if limit is None else max(0, min(limit, _LIMIT_MAX))
+        return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, rows_max)])
 
     def count(
         self,
@@ -142,10 +140,10 @@ class Index:
         """See `ports.Catalog`."""
         wanted, mark = parse_query(query), query_checksum(query)
         place = _hit_position(after, mark)
-        most, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
-        if most <= 0:
+        rows_max, now_ms = min(limit, _LIMIT_MAX), self._now_ms()
+        if rows_max <= 0:
             return []
-        return list(self._query(lambda tables: tables.search(wanted, now_ms, mark, place, most)))
+        return list(self._query(lambda tables: tables.search(wanted, now_ms, mark, place, rows_max)))
 
     def _query(self, question: Callable[[CatalogTables], T]) -> T:
         """Run a query on the tables; if they are damaged, rebuild them and run it again."""
@@ -215,5 +213,5 @@ def _hit_position(after: str | None, mark: int) -> HitPosition | None:
         return None
     place = decode_cursor(after, HitPosition)
     if place.query != mark:
-        raise UsageError("this cursor is of another search", hint="a next page is asked for with the same query")
+        raise UsageError("this cursor belongs to another query", hint="use the query that returned the cursor")
     return place

@@ -162,7 +162,7 @@ class IndexFile:
 
 @contextlib.contextmanager
 def _as_unusable() -> Iterator[None]:
-    """Convert `OSError` to `Unusable`. Only for access to the index file, not for reading logs."""
+    """Convert `OSError` to `CatalogUnusable`. Only for access to the index file, not for reading logs."""
     try:
         yield
     except OSError as error:

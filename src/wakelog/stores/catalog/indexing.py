@@ -48,7 +48,7 @@ from wakelog.stores.catalog.tables import (
 
 
 class SearchableText(msgspec.Struct, frozen=True):
-    """The searchable text of an entry and the names of its tools, as encoded by `listed`."""
+    """The searchable text of an entry and the names of its tools, as encoded by `encode_names`."""
 
     text: str
     tools: str = ""
@@ -63,8 +63,8 @@ def searchable_text(value: Body) -> SearchableText | None:
 
 def _text_of(value: Body) -> SearchableText:
     match value:
-        case Message(message=said) | Queued(message=said) if said is not None:
-            return _message_text(said)
+        case Message(message=message) | Queued(message=message) if message is not None:
+            return _message_text(message)
         case Partial(content=content) | Custom(content=content):
             return SearchableText("\n".join(_content_texts(content)))
         case Compaction(summary=text) | SessionRenamed(title=text) | Label(label=text):
@@ -74,12 +74,12 @@ def _text_of(value: Body) -> SearchableText:
     return SearchableText("")
 
 
-def _message_text(said: AnyMessage) -> SearchableText:
-    text = "\n".join(_content_texts(said.content))
-    if isinstance(said, Reply):
-        return SearchableText(text, encode_names([call.name for call in said.tool_calls]))
+def _message_text(message: AnyMessage) -> SearchableText:
+    text = "\n".join(_content_texts(message.content))
+    if isinstance(message, Reply):
+        return SearchableText(text, encode_names([call.name for call in message.tool_calls]))
     return SearchableText(
-        text, encode_names([said.tool_name]) if isinstance(said, ToolResult) and said.tool_name else ""
+        text, encode_names([message.tool_name]) if isinstance(message, ToolResult) and message.tool_name else ""
     )
 
 
@@ -112,8 +112,8 @@ def _json_leaves(value: Any) -> Iterator[str]:
                 yield str(number)
 
 
-# `_ASKED_FIRST`, `_ASKED`: sizes of the first and the largest group of logs looked up at once. The other two estimate
-# the memory of a row and of an entry, without the text.
+# `_LOOKUP_FIRST`, `_LOOKUP_MAX`: sizes of the first and the largest group of logs looked up at once. The other two
+# estimate the memory of a row and of an entry, without the text.
 _LOOKUP_FIRST = 16
 _LOOKUP_MAX = 256
 _ROW_BYTES = 1_000
@@ -214,13 +214,13 @@ class Indexer:
         with contextlib.suppress(NeedsFullRead):
             return self._index_from_start(due, seen, LogSummarizer(self._store, due.stat))
         # The log cannot be read in segments: it is damaged, or an entry refers to one that is no longer in memory. The
-        # memory of the first `LogFold` has been released by now.
+        # memory of the first `LogSummarizer` has been released by now.
         return self._index_from_start(due, seen, StreamSummarizer(self._store, due.stat))
 
     def _index_from_start(
-        self, due: ChangedLog, seen: IndexedLog | None, fold: LogSummarizer | StreamSummarizer
+        self, due: ChangedLog, seen: IndexedLog | None, summarizer: LogSummarizer | StreamSummarizer
     ) -> str:
-        reading = _LogReading(fold, due.stat.name)
+        reading = _LogReading(summarizer, due.stat.name)
         try:
             places = self._take(reading, seen, 0)
             return self._keep(due, reading, places)
@@ -320,10 +320,10 @@ class NoSummary(Exception):
 
 
 class _LogReading:
-    """Feed one log into its fold, to the end or to the first error, which is kept in `error`."""
+    """Feed one log to its summarizer, to the end or to the first error, which is kept in `error`."""
 
-    def __init__(self, fold: LogSummarizer | StreamSummarizer, name: str) -> None:
-        self.fold = fold
+    def __init__(self, summarizer: LogSummarizer | StreamSummarizer, name: str) -> None:
+        self.summarizer = summarizer
         self.name = name
         self.error: WakelogError | None = None
 
@@ -338,16 +338,16 @@ class _LogReading:
 
     def _entries(self) -> Iterator[Entry]:
         try:
-            yield from self.fold.entries()
+            yield from self.summarizer.entries()
         except NotFound:
             raise
         except WakelogError as error:
             self.error = error
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
-        """See `LogFold.summary` and `StreamFold.summary`."""
+        """See `LogSummarizer.summary` and `StreamSummarizer.summary`."""
         try:
-            return self.fold.summary()
+            return self.summarizer.summary()
         except (NotFound, NeedsFullRead):
             raise
         except Exception as error:

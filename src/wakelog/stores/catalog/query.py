@@ -34,7 +34,7 @@ _TERM = re.compile(
 _RELATIVE_TIME = re.compile(r"([0-9]{1,6})([smhdw])")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _QUERY_HINT = 'use words, "a phrase", prefix*, -not and agent: sender: cwd: tool: type: since:'
-_SINCE_HINT = "write a day, a time, or how long ago: since:2026-11-01, since:2026-11-01T09:30:00Z, since:2d"
+_SINCE_HINT = "use a day, a time or an age: since:2026-11-01, since:2026-11-01T09:30:00Z, since:2d"
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -80,9 +80,9 @@ def parse_query(query: str) -> Query:
     if len(terms) + len(fields) > TERMS_MAX:
         raise BadQuery(f"the query has more than {TERMS_MAX} words", hint="search for fewer words")
     if not terms and not fields:
-        raise BadQuery("the query holds no word to search for", hint=_QUERY_HINT)
+        raise BadQuery("the query has no word to search for", hint=_QUERY_HINT)
     if all(term.without for term in terms) and all(field.without for field in fields):
-        raise BadQuery("the query only says what to leave out", hint="add a word to search for")
+        raise BadQuery("the query only has excluded words", hint="add a word to search for")
     return Query(terms, fields)
 
 
@@ -95,7 +95,7 @@ def resolve_folders(query: str, whole: Callable[[str], str]) -> str:
             return found[0]
         named = whole(folder)
         if '"' in named:
-            raise BadQuery(f"a query cannot name the folder {named}", hint="its name holds a quote; leave `cwd:` out")
+            raise BadQuery(f"the folder {named} cannot be used in a query", hint="its path has a quote; remove `cwd:`")
         return f'{found["minus"]}cwd:"{named}"'
 
     return _TERM.sub(replaced, query)
@@ -130,7 +130,7 @@ def encode_names(names: list[str]) -> str:
 def _parse_part(found: re.Match[str]) -> Term | Field:
     without = bool(found["minus"])
     if found["stray"] or (found["value"] == "" and found.string[found.end() :].startswith('"')):
-        raise BadQuery("a quote is opened but not closed", hint=_QUERY_HINT)
+        raise BadQuery("the query has an unclosed quote", hint=_QUERY_HINT)
     if found["field"] is not None:
         return _parse_field(found["field"], found["quoted"] or found["value"] or "", without=without)
     if found["phrase"] is not None:
@@ -140,7 +140,7 @@ def _parse_part(found: re.Match[str]) -> Term | Field:
 
 def _parse_field(name: str, value: str, *, without: bool) -> Field:
     if not value.strip():
-        raise BadQuery(f"`{name}:` is given without a value", hint=f'write {name}:VALUE, or "{name}:" to search for it')
+        raise BadQuery(f"`{name}:` needs a value", hint=f'write {name}:VALUE, or "{name}:" to search for it')
     field = msgspec.convert({"name": name, "value": value, "without": without}, Field)
     if field.name == "since":
         _since_ms(value, 0)
@@ -156,7 +156,7 @@ def _since_ms(value: str, now_ms: int) -> int:
     moment_ms = parse_ms(value) if day_ms is None else day_ms
     # `parse_ms` reads a day that does not exist (31 February) as one of the next month.
     if moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value):
-        raise BadQuery(f"`since:` does not understand {value[:40]!r}", hint=_SINCE_HINT)
+        raise BadQuery(f"not a time for `since:`: {value[:40]!r}", hint=_SINCE_HINT)
     return moment_ms
 
 
@@ -180,7 +180,7 @@ class RowPosition(msgspec.Struct, frozen=True, array_like=True, tag="row"):
 class HitPosition(msgspec.Struct, frozen=True, array_like=True, tag="hit", order=True):
     """The position of a hit. Hits are ordered by rank (lower is better), then newest first, then by name and place.
 
-    `query` is the `query_mark` of the search; a position is only valid within the same search.
+    `query` is the `query_checksum` of the search; a position is only valid within the same search.
     """
 
     query: Int64
@@ -206,7 +206,7 @@ def decode_cursor(cursor: str, kind: type[_Position]) -> _Position:
         place = msgspec.json.decode(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)), type=kind)
     except (ValueError, msgspec.MsgspecError):
         raise UsageError(
-            f"{cursor[:60]!r} is not a cursor of this list", hint="take the `cursor` of the last one you have"
+            f"{cursor[:60]!r} is not a cursor of this list", hint="use the `cursor` of the last row"
         ) from None
     return msgspec.structs.replace(place, name=storable_text(place.name))
 

@@ -120,7 +120,7 @@ def make_bookmark(
     inherited: str,
     known: bytes,
 ) -> Bookmark:
-    """Return a bookmark whose compaction follows the session header. `place`: offset and digest of the last line."""
+    """Return a bookmark whose compaction follows the session header. `position`: offset and digest of the last line."""
     state = msgspec.structs.replace(fold.state, head=session.id) if fold.state else None
     return Bookmark(
         session=session,

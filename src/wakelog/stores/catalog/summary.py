@@ -119,9 +119,9 @@ class LogSummarizer:
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
         """Return the row and the next bookmark, None if the whole log must be read again."""
-        tree, damage, fold = self._build_tree()
+        tree, damage, compaction = self._build_tree()
         row = self._row(tree, damage)
-        return row, self._next_bookmark(tree, fold, damage)
+        return row, self._next_bookmark(tree, compaction, damage)
 
     def _build_tree(self) -> tuple[Tree, int, Compaction | None]:
         """Return the tree of the entries read, the number of damage reports, and the latest lossless compaction."""
@@ -141,7 +141,7 @@ class LogSummarizer:
     def _condense(self, full: int) -> None:
         """Replace the entries so far by a bookmark in memory; if none can be made, retry after the next segment.
 
-        Raises `Rewritten` after `_SEGMENTS_MAX` segments without a bookmark.
+        Raises `NeedsFullRead` after `_SEGMENTS_MAX` segments without a bookmark.
         """
         self._full = full + self._segment
         mark, tree = self._mark_in_memory()
@@ -190,7 +190,7 @@ class LogSummarizer:
         return tree
 
     def _condensed_parent(self, origin: Origin, children: tuple[str, ...], segment: int) -> Branch:
-        """Return the inherited branch of a fork, condensed by a compaction; raise `Rewritten` if that fails."""
+        """Return the inherited branch of a fork, condensed by a compaction; raise `NeedsFullRead` if that fails."""
         if self._parent is None:
             try:
                 self._parent, self._inherited = condensed_branch(self._store, origin, children, segment)
@@ -219,23 +219,23 @@ class LogSummarizer:
         return branch
 
     def _add_if_about(self, tree: Tree, path: set[str], entry: Entry) -> None:
-        """Add a later annotation of a node on the path; raise `Rewritten` if its node is no longer held."""
+        """Add a later annotation of a node on the path; raise `NeedsFullRead` if its node is no longer held."""
         names = [name for name in (subject_id(entry.value), entry.value.parent_id) if name is not None]
         if entry.is_node or not names:
             return
-        standing = [tree.find(name) for name in names if _is_in_tree(tree, name)]
-        if standing and standing[0] in path and standing[0] != tree.root:
-            is_folded = self._mark is not None and standing[0] == self._mark.fold.id
+        nodes = [tree.find(name) for name in names if _is_in_tree(tree, name)]
+        if nodes and nodes[0] in path and nodes[0] != tree.root:
+            is_folded = self._mark is not None and nodes[0] == self._mark.fold.id
             if is_folded:
                 raise NeedsFullRead
             tree.add(strip_text(entry))
-        elif not standing and any(map(self._knows, names)):
+        elif not nodes and any(map(self._knows, names)):
             raise NeedsFullRead
 
     # ── from a bookmark ──────────────────────────────────────────────────────────────────────────
 
     def _tree_from(self, mark: Bookmark) -> Tree:
-        """Return the tree of a log that plainly continues from its bookmark, or raise `Rewritten`."""
+        """Return the tree of a log that plainly continues from its bookmark, or raise `NeedsFullRead`."""
         seqs = [entry.value.seq for entry in self._entries]
         if (
             not self._found_bookmark
@@ -253,7 +253,7 @@ class LogSummarizer:
         return tree
 
     def _check_plain(self, mark: Bookmark, tree: Tree, entry: Entry) -> None:
-        """Raise `Rewritten` for an entry that refers to something before the compaction, or that would be damage."""
+        """Raise `NeedsFullRead` for an entry that refers to an entry before the compaction, or would be damage."""
         parent = entry.value.parent_id
         is_plain = parent is not None and self._knows(parent)
         if entry.offset > mark.offset:
@@ -287,14 +287,14 @@ class LogSummarizer:
             return self._entries[-1].value.timestamp
         return self._mark.updated if self._mark else ""
 
-    def _next_bookmark(self, tree: Tree, fold: Compaction | None, damage: int) -> Bookmark | None:
+    def _next_bookmark(self, tree: Tree, compaction: Compaction | None, damage: int) -> Bookmark | None:
         session = self._session()
-        if fold is None or session is None or self._reader.torn is not None or not self._is_orderly():
+        if compaction is None or session is None or self._reader.torn is not None or not self._is_orderly():
             return None
         known = self._mark.known if self._mark else hash_ids(node for node in tree.nodes if tree.is_inherited(node))
         return make_bookmark(
             session,
-            fold,
+            compaction,
             self._place,
             updated=self._updated(),
             damage=damage,
@@ -314,22 +314,22 @@ class LogSummarizer:
 def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], segment: int) -> tuple[Branch, str]:
     """Return the branch of the parent session of a fork, read in segments, and the first prompt before it.
 
-    Raises `Rewritten` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
+    Raises `NeedsFullRead` if the log must be read as a whole: it is damaged or changed, or refers back to old entries.
     """
     if origin.session in children or len(children) > ANCESTORS_MAX:
         raise NeedsFullRead
     name = store.name(origin.session)
-    fold, lines = (
+    summarizer, lines = (
         LogSummarizer(store, SessionStat(name, 0, 0), segment=segment, children=children),
         iter(store.load(name)),
     )
     for line in lines:
-        found = next((entry for entry in fold.feed_until(line, origin.entry) if entry.id == origin.entry), None)
+        found = next((entry for entry in summarizer.feed_until(line, origin.entry) if entry.id == origin.entry), None)
         if found is None:
             continue
         if not found.is_node or (origin.h is not None and find_seal(found.raw) != origin.h):
             raise NeedsFullRead
-        return fold.branch_at(origin, lines), fold.first_prompt
+        return summarizer.branch_at(origin, lines), summarizer.first_prompt
     raise NeedsFullRead
 
 

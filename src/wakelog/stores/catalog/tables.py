@@ -1,7 +1,7 @@
 """`CatalogTables`: the database interface of a catalog, with session rows, searchable text and queries over both.
 
 `indexing.py` fills the tables and `index.py` queries them. Implementations: `index_file.py` (file in the cache),
-`sqlite/catalog.py` and `postgres/catalog.py`.
+`stores/sqlite/catalog.py` and `stores/postgres/catalog.py`.
 Rule 1: all data is derived and may be lost at any time. `CATALOG_VERSION` is raised with every change of what is
 stored or how; tables of another version are rebuilt.
 Rule 2: logs are read before anything is written, and each `write` is short, so that appends to a log are not blocked.
@@ -20,7 +20,7 @@ from wakelog.ports.catalogs import SearchHit, SessionRow
 from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores.catalog.query import HitPosition, Query, RowPosition
 
-CATALOG_VERSION = 5
+CATALOG_VERSION = 6
 
 
 class CatalogUnusable(Exception):
@@ -111,7 +111,7 @@ class CatalogTables(Protocol):
     """A database that stores a catalog.
 
     `failures` are the exceptions raised if the tables are damaged, missing or unreachable. About `batch_bytes` of
-    logs are read per `writing`, and about `stretch_bytes` of words are collected per `write`.
+    logs are read per `writing`, and about `write_bytes` of words are collected per `write`.
     """
 
     failures: tuple[type[Exception], ...]

@@ -32,13 +32,17 @@ class JournalCursor:
 
     def new_pieces(self, session: str, had: Mapping[str, int]) -> tuple[JournalPiece, ...]:
         """The new pieces, or the first of them if there are many; `had` is the number the caller has, by reply id."""
-        stood = self._positions.get(session)
-        rows = self._tables.journals(session, since=stood.last.key) if stood is not None and stood.matches(had) else []
-        if stood is None or rows[:1] != [stood.last]:
+        position = self._positions.get(session)
+        rows = (
+            self._tables.journals(session, since=position.last.key)
+            if position is not None and position.matches(had)
+            else []
+        )
+        if position is None or rows[:1] != [position.last]:
             # The cached position does not apply: count all pieces again.
             last, counts, rows = None, dict[str, int](), self._tables.journals(session)
         else:
-            last, counts, rows = stood.last, dict(stood.counts), rows[1:]
+            last, counts, rows = position.last, dict(position.counts), rows[1:]
         pieces: list[JournalPiece] = []
         while rows:
             last = rows[-1]

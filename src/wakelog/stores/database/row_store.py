@@ -1,4 +1,4 @@
-"""Row store: implements `ports.Store` over the rows of a database. `Tables` hides the differences between databases.
+"""Row store: implements `ports.Store` over the rows of a database. `StoreTables` is what differs between databases.
 
 Rule 1: the database decides. The cached end of a log only saves a query: an append names the size that it expects, and
 if the log has another size, the end is read again.
@@ -69,7 +69,7 @@ class RowStore:
             known = self._tables.known(session)
             if known is not None and known.id == session:
                 return known.name, False
-        raise Conflict(f"{stem}N has no free number left")
+        raise Conflict(f"{stem}N: all session numbers are used")
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
         """See `ports.Store`."""
@@ -92,7 +92,7 @@ class RowStore:
         rows = tuple(split_rows(raw, last_seq=end.seq))
         addition = Addition(known.id, size, rows, refuse_known=False)
         if end.size != size or (rows and self._tables.add([addition]) != [True]):
-            raise Conflict(f"{known.name} does not end at byte {size:,} here")
+            raise Conflict(f"{known.name} does not end at byte {size:,} in this store")
         self._remember(known.id, end, raw)
         return known.name
 
@@ -102,7 +102,7 @@ class RowStore:
             return name
         name, is_ours = self._create_numbered(session, stem, self._tables.last_number(stem), lambda _: rows)
         if not is_ours:
-            raise Conflict(f"{name} has just been made by somebody else")
+            raise Conflict(f"{name} was just created by another process")
         return name
 
     def _remember(self, session: str, end: LogEnd, added: bytes) -> None:
@@ -231,30 +231,30 @@ class RowStore:
             return error
 
     def _already_there(self, known: SessionRef, append: AppendRequest, end: LogEnd) -> SealedLine:
-        there = find_appended(append.body, self.load(known.id, after=append.after), after=append.after)
-        if there is None:
-            raise Conflict(f"{known.name} has moved on to entry {end.seq}")
+        stored = find_appended(append.body, self.load(known.id, after=append.after), after=append.after)
+        if stored is None:
+            raise Conflict(f"{known.name} already has entry {end.seq}")
         if append.durable:
             # The writer of the entry may have died before it was durable.
             self._tables.sync()
-        return SealedLine(*there)
+        return SealedLine(*stored)
 
     def _refused(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
         """The answer for a refused draft; None if the log has grown and its end must be read again."""
         try:
             known = self._find(append.session)
             self._check_fence(known, append.fence)
-            there = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
-            if there is None:
+            stored = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
+            if stored is None:
                 return None
-            raw = there.raw.strip(b"\n")
+            raw = stored.raw.strip(b"\n")
             if unseal(raw) != append.body:
-                return Conflict(f"an entry with the id {draft.row.id} but other content is already there")
+                return Conflict(f"another entry with the id {draft.row.id} exists, with other content")
             if append.durable:
                 self._tables.sync()
         except WakelogError as error:
             return error
-        return SealedLine(find_seq(raw) or 0, Line(raw, there.size - len(raw) - 1))
+        return SealedLine(find_seq(raw) or 0, Line(raw, stored.size - len(raw) - 1))
 
     def _end(self, session: str) -> LogEnd:
         """The current end of a log. A sealed last line is trusted; else the log is read from its start."""
@@ -325,7 +325,7 @@ class RowStore:
                 # The entry is stored already. If the lease in force is the one it took, an earlier try succeeded.
                 if lease is not None and lease.is_in_force and (lease.fence, lease.holder) == (placed.seq, holder):
                     return Lease(session, holder, placed.seq)
-                raise Conflict(f"{known.name} has moved on from entry {placed.seq}")
+                raise Conflict(f"{known.name} has entries after {placed.seq}")
             void = _fence_of_dead_holder(known, lease)
             if self._tables.take(placed.addition, holder, this_process(), ttl_s=ttl_s, void=void):
                 self._ends[known.id] = placed.end
@@ -422,4 +422,4 @@ def _fence_of_dead_holder(known: SessionRef, lease: LeaseRow | None) -> int | No
 
 
 def _lease_lost(known: SessionRef) -> LeaseLost:
-    return LeaseLost(f"another worker has taken {known.name} over")
+    return LeaseLost(f"another worker has taken over {known.name}")

@@ -1,14 +1,15 @@
 """Database tables: the operations that a database must implement to be used as a store, and the rows they store.
 
-`row_store.py` builds a `ports.Store` from them; `sqlite/tables.py` and `postgres/tables.py` implement them.
+`row_store.py` builds a `ports.Store` from them; `stores/sqlite/tables.py` and `stores/postgres/tables.py` implement
+them.
 Rule 1: a row is a run of a log's bytes, usually one line with its LF. The rows of a session in order are the log, byte
 for byte; all other columns are derived from them and may be NULL. A row that is not an entry, or repeats an entry, is
 stored too, without derived columns.
 Rule 2: an append checks the end of the log and the fence and adds the row in one transaction. The row of a session in
 `logs` contains its lease.
 Rule 3: sessions are addressed by id here. No SQL is ever built from user input.
-A `Draft` seals an append for its requested place before the database accepts it. Creating it advances the `End` that it
-is created from, so that object must not be shared.
+A `Draft` seals an append for its requested place before the database accepts it. Creating it advances the `LogEnd`
+that it is created from, so that object must not be shared.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +74,7 @@ PIECES_MAX = 512
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The last lease of a session. `stands`: it was not released and has not expired, by the store's clock."""
+    """The last lease of a session. `is_in_force`: it was not released and has not expired, by the store's clock."""
 
     holder: str
     fence: int
@@ -168,7 +169,7 @@ class StoreTables(Protocol):
     ) -> bool:
         """Add the row that takes the lease, and store the lease with the row's seq as its fence.
 
-        False while another lease stands, unless its fence is `void`, which means that its holder is known to be dead.
+        False while another lease is in force, unless its fence is `void`: then its holder is known to be dead.
         """
         ...
 
@@ -181,7 +182,7 @@ class StoreTables(Protocol):
         ...
 
     def lease(self, session: str) -> LeaseRow | None:
-        """The last lease, whether it stands or not."""
+        """The last lease, in force or not."""
         ...
 
     # ── journals and news ────────────────────────────────────────────────────────────────────────
@@ -232,16 +233,16 @@ _TIME_MS_MAX = 253_402_300_799_999
 
 def make_row(raw: bytes, body: bytes, seq: int) -> Row:
     """The row of an encoded entry `body` with this seq; `raw` are its bytes as stored."""
-    said = envelope_of(body)
-    if said is None:
+    envelope = envelope_of(body)
+    if envelope is None:
         return Row(raw, seq)
     return Row(
         raw,
         seq,
-        said.id if is_id(said.id) else None,
-        said.parent_id if said.parent_id is not None and is_id(said.parent_id) else None,
-        said.type if 0 < len(said.type) <= _TYPE_MAX_CHARS and said.type.isprintable() else None,
-        _storable_time_ms(said.timestamp),
+        envelope.id if is_id(envelope.id) else None,
+        envelope.parent_id if envelope.parent_id is not None and is_id(envelope.parent_id) else None,
+        envelope.type if 0 < len(envelope.type) <= _TYPE_MAX_CHARS and envelope.type.isprintable() else None,
+        _storable_time_ms(envelope.timestamp),
     )
 
 

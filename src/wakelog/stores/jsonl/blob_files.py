@@ -84,7 +84,7 @@ class BlobFiles:
         with self._opened(ref) as descriptor, open(descriptor, "rb", closefd=False) as file:
             content = file.read(ref.bytes)
         if digest_of(content) != ref.digest:
-            raise self._damaged(ref, "holds other bytes than its digest says")
+            raise self._damaged(ref, "does not match its digest")
         return content
 
     def check(self, ref: BlobRef) -> None:
@@ -94,7 +94,7 @@ class BlobFiles:
             for block in blocks(descriptor, 0, ref.bytes):
                 digest.update(block)
         if _TAG + digest.hexdigest() != ref.digest:
-            raise self._damaged(ref, "holds other bytes than its digest says")
+            raise self._damaged(ref, "does not match its digest")
 
     @contextlib.contextmanager
     def _opened(self, ref: BlobRef) -> Iterator[int]:
@@ -104,7 +104,7 @@ class BlobFiles:
             try:
                 descriptor = open_no_follow(path, os.O_RDONLY)
             except (FileNotFoundError, NotADirectoryError):
-                hint = "bring .blobs back from a copy of the store"
+                hint = "restore .blobs from a copy of the store"
                 raise NotFound(f"no blob {ref.digest} in {self._folder.path}", hint=hint) from None
             try:
                 found = os.fstat(descriptor)
@@ -116,13 +116,13 @@ class BlobFiles:
                 os.close(descriptor)
 
     def _damaged(self, ref: BlobRef, what: str) -> Damaged:
-        hint = f"bring {self._path(ref.digest)} back from a copy of the store, or put the same bytes again"
+        hint = f"restore {self._path(ref.digest)} from a copy of the store, or put the same bytes again"
         return Damaged(f"the blob {ref.digest} {what}", hint=hint)
 
     def _path(self, digest: str) -> str:
         """The path of a blob, which need not exist; `NotFound` for an invalid digest."""
         if not is_digest(digest):
-            raise NotFound(f"no blob can have the name {digest[:80]!r}", hint="a digest is sha256: and 64 hex digits")
+            raise NotFound(f"not a blob digest: {digest[:80]!r}", hint="a digest is sha256: and 64 hex digits")
         name = digest.removeprefix(_TAG)
         return os.path.join(self._folder.inside(_FOLDER, name[:2]), name)
 

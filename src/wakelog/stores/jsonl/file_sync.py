@@ -56,13 +56,13 @@ class _Event(ctypes.Structure):
 
 
 class KernelSync:
-    """See `Sync`. The constructor raises `OSError` where the kernel does not support or allow these calls."""
+    """See `FileSync`. The constructor raises `OSError` where the kernel does not support or allow these calls."""
 
     def __init__(self) -> None:
         system = os.uname()
         # A 32-bit program on a 64-bit machine has other system call numbers.
         if system.sysname != "Linux" or system.machine not in _SYSCALL_NUMBERS or ctypes.sizeof(ctypes.c_void_p) != 8:
-            raise OSError(errno.ENOSYS, "no asynchronous syncs here")
+            raise OSError(errno.ENOSYS, "asynchronous syncs are not supported here")
         self._setup, self._destroy, self._getevents, self._submit = _SYSCALL_NUMBERS[system.machine]
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._libc.syscall.restype = ctypes.c_long
@@ -92,7 +92,7 @@ class KernelSync:
             self._context, self._turn, self._pid = None, threading.Lock(), os.getpid()
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """See `Sync`."""
+        """See `FileSync`."""
         failures: list[OSError | None] = []
         for start in range(0, len(descriptors), SYNCS_MAX):
             failures += self._sync_some(descriptors[start : start + SYNCS_MAX])
@@ -158,7 +158,7 @@ class KernelSync:
         self._context = None
 
     def close(self) -> None:
-        """See `Sync`."""
+        """See `FileSync`."""
         self._reset_after_fork()
         with self._turn:
             self._close_context()
@@ -211,7 +211,7 @@ class ThreadSync:
         self._pid = os.getpid()
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """See `Sync`. The calling thread syncs the first share itself, so a single file needs no other thread."""
+        """See `FileSync`. The calling thread syncs the first share itself, so a single file needs no other thread."""
         hands = min(_THREADS, len(descriptors))
         begun = [self._hands().submit(_sync_each, descriptors[hand::hands]) for hand in range(1, hands)]
         failures: list[OSError | None] = [None] * len(descriptors)
@@ -226,7 +226,7 @@ class ThreadSync:
         return self._threads
 
     def close(self) -> None:
-        """See `Sync`."""
+        """See `FileSync`."""
         if self._threads is not None and self._pid == os.getpid():
             self._threads.shutdown(wait=False)
         self._threads = None
@@ -239,12 +239,12 @@ class FilesystemSync:
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "syncfs") or _linux_version() < _SYNCFS_REPORTS_ERRORS:
             raise UsageError(
-                "this system cannot say whether a file system was synced",
-                hint="it takes Linux 5.8 or newer; sync each file instead",
+                "this system does not report errors of syncfs",
+                hint="use Linux 5.8 or newer, or sync each file (the default)",
             )
 
     def sync(self, descriptors: Sequence[int]) -> list[OSError | None]:
-        """See `Sync`. An error does not show which file failed, so it counts for all files of that file system."""
+        """See `FileSync`. An error does not show which file failed, so it counts for all files of that file system."""
         systems = [os.fstat(descriptor).st_dev for descriptor in descriptors]
         chosen = dict(zip(systems, descriptors, strict=True))
         failures = {system: self._syncfs(descriptor) for system, descriptor in chosen.items()}
@@ -257,7 +257,7 @@ class FilesystemSync:
         return OSError(number, os.strerror(number))
 
     def close(self) -> None:
-        """See `Sync`. Does nothing: no resources are held."""
+        """See `FileSync`. Does nothing: no resources are held."""
 
 
 def _sync_each(descriptors: Sequence[int]) -> list[OSError | None]:

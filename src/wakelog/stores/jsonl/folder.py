@@ -57,7 +57,7 @@ class Folder:
         Raises an error if the folder is a link inside the store or belongs to an untrusted user.
         """
         path = self.path
-        with storage(f"make the folder {os.path.join(path, *parts)}"):
+        with storage(f"create the folder {os.path.join(path, *parts)}"):
             if not os.path.isdir(path):
                 make_private_folders(os.path.dirname(path))
             self._make_checked(path, follow=True)
@@ -277,7 +277,7 @@ def open_no_follow(path: str, flags: int) -> int:
 def checked_name(name: str) -> str:
     """`name` itself if it is valid as a file name of the store; else `BadId`."""
     if ".." in name:
-        raise BadId(f"not a session name: {name[:60]!r}", hint="two dots may not follow each other in a file name")
+        raise BadId(f"not a session name: {name[:60]!r}", hint="a file name must not contain two consecutive dots")
     return encodable(session_names.checked_name(name))
 
 
@@ -288,7 +288,7 @@ def encodable(name: str) -> str:
             os.fsencode(name)
         except UnicodeEncodeError as error:
             hint = "use a UTF-8 locale: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
-            raise StoreError(f"the locale cannot write the file name {name!a}", hint=hint) from error
+            raise StoreError(f"the locale of this process cannot encode the file name {name!a}", hint=hint) from error
     return name
 
 

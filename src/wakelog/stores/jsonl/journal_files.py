@@ -61,11 +61,11 @@ class JournalFiles:
         new pieces are returned for each journal; the next call returns the rest.
         """
         found: list[JournalPiece] = []
-        stood, now = self._positions.pop(name, {}), dict[str, _Position]()
+        positions, now = self._positions.pop(name, {}), dict[str, _Position]()
         with storage(f"read the journals of {name}"):
             for reply_id, file in self._opened(name):
                 count = had.get(reply_id, 0)
-                before = _seek_position(file, stood.get(reply_id), count)
+                before = _seek_position(file, positions.get(reply_id), count)
                 fresh, now[reply_id] = _read_new(file, before, count)
                 found += [JournalPiece(reply_id, at, piece) for at, piece in enumerate(fresh, count)]
         if now:
@@ -129,12 +129,12 @@ def _read_new(file: BinaryIO, before: _Position, count: int) -> tuple[list[bytes
     return fresh, _Position(number, place)
 
 
-def _seek_position(file: BinaryIO, stood: _Position | None, count: int) -> _Position:
+def _seek_position(file: BinaryIO, position: _Position | None, count: int) -> _Position:
     """Seek to the cached read position, if it is for `count` pieces and a piece ends there; else to the start."""
-    if stood is not None and stood.place and stood.pieces == count:
-        file.seek(stood.place - 1)
+    if position is not None and position.place and position.pieces == count:
+        file.seek(position.place - 1)
         if file.read(1) == b"\n":
-            return stood
+            return position
     file.seek(0)
     return _Position()
 

@@ -264,7 +264,7 @@ class AppendLock:
             if self._is_held(log):
                 return log
             self._leave()
-        raise StoreError(f"{self._name} is replaced again and again", hint="stop whatever rewrites the file")
+        raise StoreError(f"the file of {self._name} is replaced repeatedly", hint="stop the program that rewrites it")
 
     def _is_held(self, log: OpenLog) -> bool:
         """Take the lock between processes; False if the log must be opened again."""

@@ -74,7 +74,7 @@ class SessionNames:
             if self._is_created(session, f"{stem}{number}", first_line(number)):
                 self._last_number[stem] = number
                 return f"{stem}{number}"
-        raise Conflict(f"{stem}N has no free number left")
+        raise Conflict(f"{stem}N: all session numbers are used")
 
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
@@ -175,7 +175,7 @@ class SessionNames:
 
     def relink(self, titles: Mapping[str, str]) -> list[str]:
         """Create missing links; `titles` are by session name. Returns the paths of the new links."""
-        with storage("make the missing links"):
+        with storage("create the missing links"):
             return [*self._relink_ids(), *self._relink_titles(titles)]
 
     def _relink_ids(self) -> Iterator[str]:
@@ -221,13 +221,16 @@ class SessionNames:
             return self._names[session]
         if not is_name(session):
             raise BadId(f"not a session id or name: {session[:60]!r}")
-        for way in (self._linked_name, self._plain_name, self._searched_name):
+        for find in (self._linked_name, self._plain_name, self._searched_name):
             # An id need not be valid as a file name.
             with contextlib.suppress(NotFound, BadId):
-                self._names[session] = way(session)
+                self._names[session] = find(session)
                 return self._names[session]
         if ".." in session and os.path.lexists(os.path.join(self._folder.path, session + LOG_SUFFIX)):
-            raise BadId(f"{session} is no name for a log", hint="rename its file: no two dots may follow each other")
+            raise BadId(
+                f"not a session name: {session[:60]!r}",
+                hint="rename its file: a file name must not contain two consecutive dots",
+            )
         raise NotFound(f"no session {session} in {self._folder.path}")
 
     def forget(self) -> None:

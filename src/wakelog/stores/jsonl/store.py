@@ -233,7 +233,7 @@ class JsonlStore:
         name = self.name(session)
         with self._logs.append_lock(name) as log:
             if log.size != size:
-                raise Conflict(f"{name} is {log.size:,} bytes long here, not {size:,}")
+                raise Conflict(f"{name} has {log.size:,} bytes in this store, not {size:,}")
             if log.doubt is not None:
                 self._logs.resolve_doubt(name, log)
             self._write(name, log, raw, durable=True)
@@ -244,12 +244,12 @@ class JsonlStore:
             self._logs.resolve_doubt(name, log)
         end = log.end = self._caught_up(log)
         if not can_append_after(end, after=after, torn_bytes=behind):
-            there = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
-            if there is None:
-                raise Conflict(f"{name} has moved on to entry {end.seq}")
+            stored = find_appended(body, self._lines_after(log.log, end.size, after), after=after)
+            if stored is None:
+                raise Conflict(f"{name} already has entry {end.seq}")
             if durable:
                 self._sync(name, log)
-            return SealedLine(*there)
+            return SealedLine(*stored)
         written = end.seal(body)
         self._write(name, log, written, durable=durable)
         seq = end.advance(written)
@@ -282,9 +282,9 @@ class JsonlStore:
         if log.end is not None and log.end.size == log.size:
             return log.end
         # Bytes after a last line without LF belong to that line, so the line is read again.
-        stood, log.end = log.end, None
-        is_good = stood is not None and stood.size < log.size and not stood.lacks_newline
-        known = stood if is_good else _last_sealed(log.log, log.size)
+        previous, log.end = log.end, None
+        is_good = previous is not None and previous.size < log.size and not previous.lacks_newline
+        known = previous if is_good else _last_sealed(log.log, log.size)
         end = known or LogEnd()
         for line in split_lines(blocks(log.log, end.size, log.size), offset=end.size):
             if known is not None and line.ended and find_seal(line.raw) is None:
@@ -376,7 +376,7 @@ class JsonlStore:
     def _check_fence(self, name: str, fence: int) -> None:
         record = self._leases.read(name)
         if record is None or record.fence != fence:
-            raise LeaseLost(f"another worker has taken {name} over")
+            raise LeaseLost(f"another worker has taken over {name}")
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 

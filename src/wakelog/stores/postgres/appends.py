@@ -14,8 +14,8 @@ from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.postgres.connections import Bigints, Byteas, Texts
 from wakelog.stores.postgres.database import with_commit_mode
 
-# If the id or the seq is taken, this fails with `UniqueViolation` and changes nothing; `ADD_MANY` handles those cases.
-# They are rare: a repeated append fails on the size first. Checking here would make every append 10 % slower.
+# If the id or the seq is taken, this fails with `UniqueViolation` and changes nothing; `APPEND_MANY` handles both.
+# These cases are rare: a repeated append fails on the size first. Checking here would make every append 10 % slower.
 APPEND = with_commit_mode("""
 WITH moved AS (
   UPDATE wakelog.logs SET rows = rows + 1, size = size + octet_length(%(raw)s::bytea)
@@ -96,7 +96,7 @@ Parameters = dict[str, Any]
 
 
 def append_parameters(addition: Addition) -> Parameters:
-    """The parameters of `ADD` for an addition of one row."""
+    """The parameters of `APPEND` for an addition of one row."""
     (row,) = addition.rows
     return {
         "session": addition.session,
@@ -112,7 +112,7 @@ def append_parameters(addition: Addition) -> Parameters:
 
 
 def append_many_parameters(additions: Iterable[Addition]) -> Parameters:
-    """The parameters of `ADD_MANY` for additions to different logs."""
+    """The parameters of `APPEND_MANY` for additions to different logs."""
     chosen = sorted(additions, key=lambda addition: addition.session)
     return {
         "sessions": Texts(addition.session for addition in chosen),
@@ -126,7 +126,7 @@ def append_many_parameters(additions: Iterable[Addition]) -> Parameters:
 
 
 def create_parameters(rows: Sequence[Row]) -> Parameters:
-    """The parameters of `MAKE` for the first rows of a session."""
+    """The parameters of `CREATE_SESSION` for the first rows of a session."""
     return {"count": len(rows), "grown": sum(len(row.raw) for row in rows)} | _columns([rows])
 
 

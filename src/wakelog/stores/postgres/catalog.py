@@ -144,7 +144,7 @@ class PostgresCatalog:
     def _check_version(self) -> None:
         self._is_current = self._read(_VERSION)[0][0] == CATALOG_VERSION
         if not self._is_current:
-            raise CatalogUnusable("the catalog is of another version")
+            raise CatalogUnusable("the catalog has another version")
 
     def seen(self, names: Sequence[str]) -> Mapping[str, IndexedLog]:
         """See `CatalogTables`. Also reads the number of indexed entries of all these sessions, for `marks`."""
@@ -216,7 +216,7 @@ class PostgresCatalog:
     # ── rebuilding and closing ───────────────────────────────────────────────────────────────────
 
     def rebuild(self) -> None:
-        """See `CatalogTables`. `Unusable` for a catalog of a newer wakelog, which is left unchanged."""
+        """See `CatalogTables`. `CatalogUnusable` for a catalog of a newer wakelog, which is left unchanged."""
         was_current, self._is_current = self._is_current, False
         with _as_unusable():
             self._database.bring_up_to_date()
@@ -224,7 +224,7 @@ class PostgresCatalog:
             connection.execute(_LOCK)
             version = _scalar(connection, _VERSION) if _scalar(connection, _TABLES_EXIST) else -1
             if version > CATALOG_VERSION:
-                raise CatalogUnusable("the catalog is of a newer wakelog")
+                raise CatalogUnusable("the catalog was written by a newer wakelog")
             # Tables of this version are only emptied: the role may have no permission to create tables.
             if was_current or version < 0 or not _scalar(connection, _TABLES_ARE_CURRENT):
                 _create_tables(connection)
@@ -277,9 +277,9 @@ def _rows_to_write(
     """The session rows to write, and the names of sessions with a wrong number of entries, which are read again."""
     kept = {change.name: change.kept for change in changes if change.kept is not None}
     known = {row[1]: IndexedLog(*row) for row in connection.execute(_INDEXED_LOGS, (list(kept),)).fetchall()}
-    ours = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
-    rows = [_row_values(one) for name, one in ours.items() if places[name] == one.places]
-    return rows, [name for name, one in ours.items() if places[name] != one.places]
+    newer = {name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}
+    rows = [_row_values(one) for name, one in newer.items() if places[name] == one.places]
+    return rows, [name for name, one in newer.items() if places[name] != one.places]
 
 
 def _entry_values(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
@@ -325,7 +325,7 @@ def _create_tables(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _as_unusable() -> Iterator[None]:
-    """Turn errors that concern only the catalog tables into `Unusable`."""
+    """Turn errors that concern only the catalog tables into `CatalogUnusable`."""
     try:
         yield
     except StoreError as error:

@@ -292,7 +292,7 @@ class Connections:
                 self._check_failures(begun)
                 continue
             except PoolClosed as error:
-                raise StoreError("the store was closed while it was used", hint="try again") from error
+                raise StoreError("the store was closed during the call", hint="try again") from error
             if not connection.poller.poll(0) or _is_alive(connection):
                 return connection
             connection.close()

@@ -57,7 +57,7 @@ class Database:
     def write(
         self, statement: LiteralString, given: Parameters, *, durable: bool = True, again: bool = True
     ) -> list[TupleRow]:
-        """The rows of a writing statement, which was prepared with `committing`.
+        """The rows of a writing statement, which was built by `with_commit_mode`.
 
         `durable`: its commit is on disk before this returns. `again`: the statement is idempotent and may be repeated.
         """
@@ -111,8 +111,8 @@ class Database:
             raise StoreError(f"{self.url} is too old", hint="PostgreSQL 13 or newer is needed")
         if connection.info.parameter_status("server_encoding") not in _ENCODINGS:
             raise StoreError(
-                f"the database {self.url.database} cannot hold every text",
-                hint="make one with `createdb --encoding=UTF8 --template=template0 NAME`",
+                f"the database {self.url.database} does not use the encoding UTF8",
+                hint="create one with `createdb --encoding=UTF8 --template=template0 NAME`",
             )
 
     @contextlib.contextmanager
@@ -121,7 +121,7 @@ class Database:
             yield
         except errors.InsufficientPrivilege as error:
             raise StoreError(
-                f"{self.url}: the role {self.url.user} may not make or change the schema `wakelog`",
+                f"{self.url}: the role {self.url.user} may not create or change the schema `wakelog`",
                 hint=f"GRANT CREATE ON DATABASE {self.url.database} TO it, or let its owner run this wakelog once",
             ) from error
 

@@ -23,19 +23,19 @@ _TRY_AGAIN = "try again in a moment"
 _MESSAGES: dict[str, tuple[str, str]] = {
     "28P01": ("the password is wrong or missing", "check user and password in the URL"),
     "28000": ("this user may not log in", "check the user in the URL, and the server's pg_hba.conf"),
-    "3D000": ("there is no such database", "make it with `createdb NAME`, or check the name in the URL"),
-    "42501": ("this role lacks a right", _GRANT_HINT),
-    "53100": ("the server's disk is full", "free space there; what was acknowledged is kept"),
+    "3D000": ("there is no such database", "create it with `createdb NAME`, or check the name in the URL"),
+    "42501": ("this role lacks a permission", _GRANT_HINT),
+    "53100": ("the server's disk is full", "free some space there; acknowledged entries are kept"),
     "53200": ("the server is out of memory", _TRY_AGAIN),
-    "53300": ("the server has too many connections", "raise max_connections, or put a pooler before it"),
-    "25006": ("the server is read-only, as a standby is", "name the primary in the URL"),
+    "53300": ("the server has too many connections", "raise max_connections, or use a connection pooler"),
+    "25006": ("the server is read-only, like a standby", "use the address of the primary in the URL"),
     "57P01": ("the server is shutting down", _TRY_AGAIN),
-    "57P02": ("the server has crashed and recovers", _TRY_AGAIN),
-    "57P03": ("the server does not take connections at the moment", _TRY_AGAIN),
-    "57014": ("the server gave the statement up", "raise statement_timeout for this role"),
-    "40P01": ("two transactions waited for each other", _TRY_AGAIN),
-    "40001": ("too many others write at the same time", _TRY_AGAIN),
-    "42P01": ("the tables of wakelog are not there, or not all of them", "restore them from a backup"),
+    "57P02": ("the server is recovering from a crash", _TRY_AGAIN),
+    "57P03": ("the server does not accept connections at the moment", _TRY_AGAIN),
+    "57014": ("the server cancelled the statement", "raise statement_timeout for this role"),
+    "40P01": ("deadlock of two transactions", _TRY_AGAIN),
+    "40001": ("too many concurrent writers", _TRY_AGAIN),
+    "42P01": ("tables of wakelog are missing", "restore them from a backup"),
 }
 _DAMAGE = ("XX001", "XX002")
 _NO_ACCESS = ("28P01", "28000", "42501")
@@ -62,20 +62,22 @@ _REASON = re.compile(r".*failed: (?:FATAL: *)?([^\n]+)")
 
 def statement_error(error: psycopg.Error, url: PostgresUrl) -> StoreError:
     """The `StoreError` for an error of a statement."""
-    code, said = error.sqlstate or "", error.diag.message_primary or str(error)
+    code, text = error.sqlstate or "", error.diag.message_primary or str(error)
     if code in _DAMAGE:
-        return Damaged(f"{url} finds its own files damaged: {_one_line(said)}", hint="restore them from a backup")
+        return Damaged(f"{url} reports damaged files: {_one_line(text)}", hint="restore them from a backup")
     if code not in _MESSAGES:
         kind = Unavailable if is_connection_error(error) else StoreError
-        return kind(f"{url} says: {_one_line(said)}", hint="the server's log may say more")
-    return _error_of_code(code, url, _one_line(said))
+        return kind(f"{url} reports: {_one_line(text)}", hint="see the server's log")
+    return _error_of_code(code, url, _one_line(text))
 
 
 def connection_error(error: psycopg.Error, url: PostgresUrl) -> StoreError:
     """The `StoreError` for a connection that could not be opened."""
     text = str(error)
     if _POOLER.search(text):
-        return StoreError(f"{url} is a pooler", hint="add pooler=transaction to the URL: …?pooler=transaction")
+        return StoreError(
+            f"{url} is a connection pooler", hint="add pooler=transaction to the URL: …?pooler=transaction"
+        )
     for pattern, code in _CONNECTION_TEXTS:
         if re.search(pattern, text):
             return _error_of_code(code, url, f"user {url.user}, database {url.database}")
@@ -83,7 +85,7 @@ def connection_error(error: psycopg.Error, url: PostgresUrl) -> StoreError:
     kind = StoreError if _PERMANENT_TEXTS.search(text) else Unavailable
     return kind(
         f"cannot connect to {url}: {_one_line(reasons[-1] if reasons else text)}",
-        hint="check host and port in the URL, and that the server runs",
+        hint="check host and port in the URL, and that the server is running",
     )
 
 

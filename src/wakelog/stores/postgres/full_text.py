@@ -46,11 +46,11 @@ def build_tsvector(folded: str) -> str:
 
 
 class TextConditions(msgspec.Struct, frozen=True):
-    """The conditions on a text: a tsquery of all words, and strings that must or must not be in `folded`.
+    """The conditions on a text: a tsquery of all words, and strings that must or must not be in the folded text.
 
-    `held`: phrases and long words, which the vector cannot decide; they must be in the folded text as well. `each`: the
-    strings that must be in it if the vector is incomplete. `shunned`: strings that must not be in it. `is_possible`:
-    False if a wanted term has no letters or digits, so that no text can match.
+    `phrases`: phrases and long words, which the vector cannot decide; they must be in the folded text as well. `terms`:
+    the strings that must be in it if the vector is incomplete. `excluded`: strings that must not be in it.
+    `is_possible`: False if a wanted term has no letters or digits, so that no text can match.
     """
 
     query: str

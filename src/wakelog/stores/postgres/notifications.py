@@ -55,7 +55,7 @@ class Notifications:
 
     @contextlib.contextmanager
     def watching(self, session: str) -> Iterator[Callable[[float], None]]:
-        """See `tables.Tables`."""
+        """See `StoreTables`."""
         listener = self._listener(session)
         if listener is None:
             yield lambda seconds: time.sleep(min(seconds, _POLL_S))

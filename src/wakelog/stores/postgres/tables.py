@@ -121,7 +121,7 @@ class PostgresBlobs:
 
 
 def _damaged_blob(ref: BlobRef) -> Damaged:
-    return Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+    return Damaged(f"the blob {ref.digest} does not match its digest", hint="put the bytes again")
 
 
 _ROWS_MAX = 1_000
@@ -219,7 +219,7 @@ WITH gone AS (DELETE FROM wakelog.journals WHERE session = %(session)s AND reply
 
 
 class PostgresTables:
-    """See `tables.Tables`."""
+    """See `StoreTables`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -229,12 +229,12 @@ class PostgresTables:
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def known(self, ref: str) -> SessionRef | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         found = self._database.read(_FIND_SESSION, {"ref": ref})
         return SessionRef(*found[0]) if found else None
 
     def sessions(self) -> Iterator[SessionStat]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         after = ""
         while found := self._database.read(_SESSIONS, {"after": after, "most": _SESSIONS_PAGE_MAX}):
             for _, name, size, rows in found:
@@ -242,18 +242,18 @@ class PostgresTables:
             after = found[-1][0]
 
     def last_number(self, stem: str) -> int:
-        """See `Tables`."""
+        """See `StoreTables`."""
         found = self._database.read(_LAST_NUMBER, {"stem": stem})
         return int(found[0][0]) if found else 0
 
     def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
-        """See `Tables`. The first page has one row, which is enough for most callers."""
+        """See `StoreTables`. The first page has one row, which is enough for most callers."""
         number, name = below or (_BIGINT_MAX, "")
         given = {"stem": stem, "number": number, "name": name, "most": _FIRST_ROWS_MAX if below else 1}
         return [FirstRow(*row) for row in self._database.read(_FIRST_ROWS, given)]
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         # A number too large for the column is stored as 0, so it does not count as the last number.
         counted = number if number < _BIGINT_MAX else 0
         given = {"session": session, "name": name, "stem": stem, "number": counted} | create_parameters(rows)
@@ -262,7 +262,7 @@ class PostgresTables:
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         if len(additions) == 1 and len(additions[0].rows) == 1 and additions[0].refuse_known:
             return [self._add_one(additions[0])]
         answers: dict[int, bool] = {}
@@ -281,7 +281,7 @@ class PostgresTables:
                 APPEND, append_parameters(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
             )
         except StoreError as error:
-            # Another row has this id or seq; `ADD_MANY` handles both cases.
+            # Another row has this id or seq; `APPEND_MANY` handles both cases.
             if isinstance(error.__cause__, UniqueViolation):
                 return addition.session in self._add_many([addition])
             raise
@@ -300,32 +300,32 @@ class PostgresTables:
         return {session for session, _, _ in found}
 
     def sync(self) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._database.write(_SYNC, {})
 
     def last(self, session: str) -> StoredRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return self._row(self._database.read(_LAST, {"session": session}))
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "after": after, "budget": budget, "most": _rows_max(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS, given)]
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "before": before, "budget": budget, "most": _rows_max(budget)}
         return [StoredRow(*row) for row in self._database.read(_ROWS_BEFORE, given)]
 
     def number_of(self, session: str, *, seq: int) -> int | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         if seq > _BIGINT_MAX:
             return None
         found = self._database.read(_NUMBER_OF, {"session": session, "seq": seq})
         return int(found[0][0]) if found else None
 
     def row_of(self, session: str, entry: str) -> StoredRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return self._row(self._database.read(_ROW_OF, {"session": session, "id": entry}))
 
     def _row(self, found: Sequence[tuple[int, int, bytes]]) -> StoredRow | None:
@@ -336,24 +336,24 @@ class PostgresTables:
     def take(
         self, addition: Addition, holder: str, process: ProcessIdentity, *, ttl_s: float, void: int | None
     ) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         whose = {"boot": process.boot, "pids": process.pids, "pid": process.pid, "born": process.born}
-        asked = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
-        found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | asked)
+        lease = {"holder": _storable_text(holder), "ttl_s": float(ttl_s), "void": void}
+        found = self._database.write(TAKE_LEASE, append_parameters(addition) | whose | lease)
         self._notify(addition.session, found)
         return bool(found)
 
     def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "fence": fence, "ttl_s": float(ttl_s)}
         return bool(self._database.write(_RENEW, given, durable=False))
 
     def release(self, session: str, fence: int) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._database.write(_RELEASE, {"session": session, "fence": fence}, durable=False)
 
     def lease(self, session: str) -> LeaseRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         found = self._database.read(_LEASE, {"session": session})
         if not found:
             return None
@@ -363,43 +363,43 @@ class PostgresTables:
     # ── journals and news ────────────────────────────────────────────────────────────────────────
 
     def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
         found = self._database.write(_JOURNAL, given, durable=False, again=False)
         self._notify(session, found)
         return bool(found)
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "since": since, "most": PIECES_MAX}
         return [JournalRow(*row) for row in self._database.read(_JOURNALS, given)]
 
     def journal_replies(self, session: str) -> list[str]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return [reply for (reply,) in self._database.read(_REPLIES, {"session": session})]
 
     def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "reply": reply, "since": since, "most": PIECES_MAX}
         return [JournalRow(*row) for row in self._database.read(_PIECES, given)]
 
     def drop(self, session: str, reply: str) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._database.write(_DROP, {"session": session, "reply": reply}, durable=False)
 
     def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return self._notifications.watching(session)
 
     # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 
     @property
     def blobs(self) -> PostgresBlobs:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return self._blobs
 
     def close(self) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._notifications.close()
         self._database.close()
 

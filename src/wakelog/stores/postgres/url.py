@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wakelog.errors import UsageError
 
-_HINT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %XX for signs that mean something in a URL"
+_HINT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with reserved characters percent-encoded"
 _PARAMETER = re.compile(r'URI query parameter: "(\w{1,40})"')
 # Timeouts for servers that do not answer, also on connections that are already open.
 _DEFAULTS: dict[str, str] = {
@@ -42,11 +42,11 @@ class PostgresUrl:
             self._options += f" -c lock_timeout={max(1, round(lock_timeout_s * 1000))}"
         plain, _, query = url.partition("?")
         words = [word.partition("=") for word in query.split("&") if word]
-        ours = {name: unquote(value) for name, _, value in words if name in ("pooler", "direct")}
-        theirs = "&".join("".join(word) for word in words if word[0] not in ours)
-        self._parameters = _parsed(f"{plain}?{theirs}" if theirs else plain)
-        self.is_pooled = _is_pooled(ours.get("pooler"))
-        self._direct = PostgresUrl(ours["direct"]) if "direct" in ours else None
+        own_parameters = {name: unquote(value) for name, _, value in words if name in ("pooler", "direct")}
+        libpq_parameters = "&".join("".join(word) for word in words if word[0] not in own_parameters)
+        self._parameters = _parsed(f"{plain}?{libpq_parameters}" if libpq_parameters else plain)
+        self.is_pooled = _is_pooled(own_parameters.get("pooler"))
+        self._direct = PostgresUrl(own_parameters["direct"]) if "direct" in own_parameters else None
 
     @property
     def listening(self) -> "PostgresUrl | None":
@@ -60,8 +60,8 @@ class PostgresUrl:
         if self.is_pooled:
             # Prepared statements would stay on a server connection that other clients use next.
             return given | {"prepare_threshold": None}
-        theirs = self._parameters.get("options") or os.environ.get("PGOPTIONS", "")
-        return given | {"options": f"{self._options} {theirs}".strip(), "prepare_threshold": _PREPARE_AFTER}
+        given_options = self._parameters.get("options") or os.environ.get("PGOPTIONS", "")
+        return given | {"options": f"{self._options} {given_options}".strip(), "prepare_threshold": _PREPARE_AFTER}
 
     def __str__(self) -> str:
         host = self._parameters.get("host") or os.environ.get("PGHOST") or "the local socket"
@@ -97,5 +97,5 @@ def _parsed(url: str) -> dict[str, Any]:
 
 def _is_pooled(pooler: str | None) -> bool:
     if pooler not in (None, "transaction"):
-        raise UsageError("the only `pooler` there is a word for is `transaction`", hint="…?pooler=transaction")
+        raise UsageError(f"unknown pooler {pooler!r}", hint="use …?pooler=transaction")
     return pooler is not None

@@ -65,7 +65,7 @@ class SqliteCatalog(FtsTables):
         with self._transaction() as db:
             version = _version(db)
             if version > CATALOG_VERSION:
-                raise StoreError("the catalog is of a newer wakelog", hint="upgrade wakelog")
+                raise StoreError("the catalog was written by a newer wakelog", hint="upgrade wakelog")
             # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
                 create_catalog_tables(db)
@@ -73,7 +73,7 @@ class SqliteCatalog(FtsTables):
     def _check_version(self, db: sqlite3.Connection) -> None:
         self._is_current = _version(db) == CATALOG_VERSION
         if not self._is_current:
-            raise StoreError("the catalog is of another version")
+            raise StoreError("the catalog has another version")
 
     def close(self) -> None:
         """See `CatalogTables`. Does nothing: the store closes the file."""

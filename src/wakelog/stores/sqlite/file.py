@@ -332,9 +332,9 @@ class SqliteFile:
 
     def _check_ours(self, connection: sqlite3.Connection) -> None:
         """Refuse a database of another program (`StoreError`) or of a newer wakelog (`NewerFormat`)."""
-        (ours,) = connection.execute("PRAGMA application_id").fetchone()
+        (application_id,) = connection.execute("PRAGMA application_id").fetchone()
         tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and ours != APPLICATION_ID:
+        if tables and application_id != APPLICATION_ID:
             raise StoreError(f"{self.path} is a database of another program", hint="choose another file")
         if schema_version(connection) > newest("sqlite"):
             raise NewerFormat(

@@ -55,13 +55,13 @@ def apply_migration(connection: sqlite3.Connection, step: Migration) -> None:
 
 _HINTS = {
     sqlite3.SQLITE_FULL: os.strerror(errno.ENOSPC) + ": free some space and try again",
-    sqlite3.SQLITE_READONLY: "the file or its folder is read-only; check who owns it and its permissions",
-    sqlite3.SQLITE_PERM: "check who owns the file and its permissions",
-    sqlite3.SQLITE_CANTOPEN: "check that the folder is there, who owns it and its permissions",
+    sqlite3.SQLITE_READONLY: "the file or its folder is read-only; check its owner and permissions",
+    sqlite3.SQLITE_PERM: "check the owner and permissions of the file",
+    sqlite3.SQLITE_CANTOPEN: "check that the folder exists, and its owner and permissions",
     sqlite3.SQLITE_LOCKED: "another program has locked the file; let it finish and try again",
-    sqlite3.SQLITE_IOERR: "the disk reported an error; what was acknowledged before is kept",
-    sqlite3.SQLITE_NOTADB: "give the path of a database that wakelog has made, or of none",
-    sqlite3.SQLITE_CORRUPT: "`sqlite3 FILE .recover` may save what can be read; then restore or copy it",
+    sqlite3.SQLITE_IOERR: "the disk reported an error; entries acknowledged before are kept",
+    sqlite3.SQLITE_NOTADB: "give the path of a wakelog database, or of a file that does not exist yet",
+    sqlite3.SQLITE_CORRUPT: "restore a backup, or try `sqlite3 FILE .recover`",
 }
 
 _KINDS: dict[int, type[StoreError]] = {

@@ -60,7 +60,7 @@ class SqliteBlobs:
             raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}", hint=hint)
         content: bytes = found[0]
         if len(content) != ref.bytes or digest_of(content) != ref.digest:
-            raise Damaged(f"the blob {ref.digest} holds other bytes than its digest says", hint="put the bytes again")
+            raise Damaged(f"the blob {ref.digest} does not match its digest", hint="put the bytes again")
         return content
 
     def check(self, ref: BlobRef) -> None:
@@ -173,7 +173,7 @@ _DROP = "DELETE FROM journals WHERE session = (SELECT key FROM logs WHERE id = ?
 
 
 class SqliteTables:
-    """See `tables.Tables`. `now` returns seconds since boot, for leases."""
+    """See `StoreTables`. `now` returns seconds since boot, for leases."""
 
     def __init__(self, file: SqliteFile, *, now: Callable[[], float] | None = None) -> None:
         self._file = file
@@ -185,31 +185,31 @@ class SqliteTables:
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def known(self, ref: str) -> SessionRef | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             row = db.execute(_FIND_SESSION, (ref,)).fetchone()
         return SessionRef(*row) if row else None
 
     def sessions(self) -> Iterator[SessionStat]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             rows = db.execute(_SESSIONS).fetchall()
         return (SessionStat(*row) for row in rows)
 
     def last_number(self, stem: str) -> int:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return int(db.execute(_LAST_NUMBER, (stem,)).fetchone()[0])
 
     def first_rows(self, stem: str, *, below: tuple[int, str] | None) -> Sequence[FirstRow]:
-        """See `Tables`. The first page has one row, which is enough for most callers."""
+        """See `StoreTables`. The first page has one row, which is enough for most callers."""
         number, name = below or (_NUMBER_MAX, "")
         with self._file.reading() as db:
             rows = db.execute(_FIRST_ROWS, (stem, number, name, _FIRST_ROWS_MAX if below else 1)).fetchall()
         return [FirstRow(*row) for row in rows]
 
     def make(self, session: str, name: str, stem: str, number: int, rows: Sequence[Row]) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.writing() as db:
             made = db.execute(_MAKE, (session, name, stem, number)).fetchone()
             if made is None:
@@ -219,7 +219,7 @@ class SqliteTables:
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """See `Tables`. One append is one statement."""
+        """See `StoreTables`. One append is one statement."""
         if len(additions) == 1 and _is_plain(additions[0]):
             with self._file.turn(durable=additions[0].durable) as db:
                 if self._file.repeated(lambda: self._append(db, additions[0])):
@@ -233,8 +233,8 @@ class SqliteTables:
         """Add one row to each of many logs in the caller's transaction; or to none, if any of them is refused."""
         if not all(map(_is_plain, additions)):
             return False
-        said = [_append_values(self._key(db, addition.session), addition) for addition in additions]
-        if db.executemany(_APPEND, said).rowcount == len(additions):
+        values = [_append_values(self._key(db, addition.session), addition) for addition in additions]
+        if db.executemany(_APPEND, values).rowcount == len(additions):
             return True
         # It is not known which one was refused. Another writer may run now, so the caller adds them one by one.
         db.execute("ROLLBACK")
@@ -261,32 +261,32 @@ class SqliteTables:
         return key
 
     def sync(self) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._file.sync()
 
     def last(self, session: str) -> StoredRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return _stored_row(db.execute(_LAST, (session,)).fetchone())
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return list(_page(budget, db.execute(_ROWS, (session, after))))
 
     def rows_before(self, session: str, *, before: int, budget: int) -> Sequence[StoredRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return list(_page(budget, db.execute(_ROWS_BEFORE, (session, before))))
 
     def number_of(self, session: str, *, seq: int) -> int | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             found = db.execute(_NUMBER_OF, {"session": session, "seq": seq}).fetchone()
         return int(found[0]) if found else None
 
     def row_of(self, session: str, entry: str) -> StoredRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return _stored_row(db.execute(_ROW_OF, (entry, session)).fetchone())
 
@@ -295,7 +295,7 @@ class SqliteTables:
     def take(
         self, addition: Addition, holder: str, process: ProcessIdentity, *, ttl_s: float, void: int | None
     ) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.writing() as db:
             lease = self._lease(db, addition.session)
             if lease is not None and lease.is_in_force and lease.fence != void:
@@ -308,17 +308,17 @@ class SqliteTables:
             return True
 
     def renew(self, session: str, fence: int, *, ttl_s: float) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.writing(durable=False) as db:
             return db.execute(_RENEW, (self._now() + ttl_s, session, fence)).fetchone() is not None
 
     def release(self, session: str, fence: int) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.writing(durable=False) as db:
             db.execute(_RELEASE, (session, fence))
 
     def lease(self, session: str) -> LeaseRow | None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return self._lease(db, session)
 
@@ -334,35 +334,35 @@ class SqliteTables:
     # ── journals and news ────────────────────────────────────────────────────────────────────────
 
     def journal(self, session: str, reply: str, piece: bytes, *, fence: int | None) -> bool:
-        """See `Tables`."""
+        """See `StoreTables`."""
         given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
         with self._file.writing(durable=False) as db:
             return db.execute(_JOURNAL, given).fetchone() is not None
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
-            asked = (_JOURNALS_SINCE, (session, since, PIECES_MAX)) if since else (_JOURNALS, (session, PIECES_MAX))
-            return [JournalRow(*row) for row in db.execute(*asked)]
+            query = (_JOURNALS_SINCE, (session, since, PIECES_MAX)) if since else (_JOURNALS, (session, PIECES_MAX))
+            return [JournalRow(*row) for row in db.execute(*query)]
 
     def journal_replies(self, session: str) -> list[str]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return [reply for (reply,) in db.execute(_REPLIES, (session,))]
 
     def pieces(self, session: str, reply: str, *, since: int = 0) -> list[JournalRow]:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.reading() as db:
             return [JournalRow(*row) for row in db.execute(_PIECES, (session, reply, since, PIECES_MAX))]
 
     def drop(self, session: str, reply: str) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         with self._file.writing(durable=False) as db:
             db.execute(_DROP, (session, reply))
 
     @contextlib.contextmanager
     def watching(self, session: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - the whole file is watched
-        """See `Tables`. Polls SQLite's `data_version`, which changes with commits of other connections."""
+        """See `StoreTables`. Polls SQLite's `data_version`, which changes with commits of other connections."""
         seen = [self._commits()]
 
         def wait(seconds: float) -> None:
@@ -381,11 +381,11 @@ class SqliteTables:
 
     @property
     def blobs(self) -> SqliteBlobs:
-        """See `Tables`."""
+        """See `StoreTables`."""
         return self._blobs
 
     def close(self) -> None:
-        """See `Tables`."""
+        """See `StoreTables`."""
         self._file.close()
 
 
@@ -397,8 +397,8 @@ def _is_plain(addition: Addition) -> bool:
 def _append_values(key: int | None, addition: Addition) -> tuple[str | int | bytes | None, ...]:
     """The parameters of `_APPEND` for an addition of one row."""
     row = addition.rows[0]
-    said = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
-    return key, addition.session, addition.fence, addition.size, *said
+    columns = (row.seq, row.id, row.parent, row.type, row.time_ms, row.raw)
+    return key, addition.session, addition.fence, addition.size, *columns
 
 
 def _add_one_by_one(db: sqlite3.Connection, addition: Addition) -> bool:
