@@ -8,7 +8,7 @@ from wakelog.log.entry import Terminated
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((), 2, "wakelog: a chat needs a terminal; without one there is `wakelog run"),
+        ((), 2, "wakelog: a chat needs a terminal; without one, use `wakelog run"),
         (("--model", "demo"), 2, "wakelog: a chat needs a terminal"),
     ],
 )
@@ -33,8 +33,8 @@ def test_on_a_dumb_terminal(shell):
         (("--strategy", "odd"), 2, "unknown strategy"),
         (("nobody",), 3, "no session nobody"),
         (("-c",), 3, "; `wakelog chat` creates one\n"),
-        (("-c", "--pick"), 2, "several sessions"),
-        (("@latest", "-c"), 2, "several sessions"),
+        (("-c", "--pick"), 2, "more than one session is selected"),
+        (("@latest", "-c"), 2, "more than one session is selected"),
         (("--frobnicate",), 2, "no such option"),
     ],
 )
@@ -72,7 +72,7 @@ def test_sessions_that_cannot_be_gone_on_with(shell, story):
     answer = shell.terminal("chat", "crab_user_1:1", "--model", "demo")
     assert (answer.code, "continues from the head" in answer.out) == (2, True)
     answer = shell.terminal("chat", "crab_user_1", "--agent", "other", "--model", "demo")
-    assert (answer.code, "--agent is for a new session" in answer.out) == (2, True)
+    assert (answer.code, "--agent applies only to a new session" in answer.out) == (2, True)
     story.session.append(Terminated())
     before = (shell.store / "crab_user_1.jsonl").read_bytes()
     answer = shell.terminal("chat", "crab_user_1", "--model", "demo")

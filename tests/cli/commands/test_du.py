@@ -123,7 +123,7 @@ def test_a_log_that_cannot_be_read(shell, store, blobs):
     os.symlink("../crab_user_2.jsonl", shell.store / "by-id" / "crab_user_1")
     answer = shell("gc")
     assert answer.code == 1
-    assert answer.err.startswith("wakelog: crab_user_1 is the id of another session")
+    assert answer.err.startswith("wakelog: crab_user_1 is also the id of another session")
     assert kept(store, blobs) == ["named", "lost", "young"]
 
 

@@ -136,7 +136,7 @@ def test_reasoning_that_is_not_kept(shell, script, monkeypatch):
     words = ("run", "-s", "agent_user_1", "--model", "anthropic:claude-x", "hi")
     before = len(entries(shell))
     refused = shell(*words)
-    assert (refused.code, "anthropic signs" in refused.err) == (2, True)
+    assert (refused.code, "does not work with anthropic, which needs signed reasoning back" in refused.err) == (2, True)
     assert len(entries(shell)) == before
 
 

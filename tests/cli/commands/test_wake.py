@@ -171,7 +171,7 @@ def test_all_but_no_more_than_so_many(shell, store, script):
     owing(store, script({"text": "Mine."}, name="3.jsonl"))
     with shell.start("wake", "--all", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
         for _ in range(2):
-            read_to(child.stderr, "asked again in")
+            read_to(child.stderr, "next attempt in")
         shell("cancel", "crab_user_2")
         assert read_to(child.stdout, "idle") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  idle\n"
         shell("cancel", "crab_user_1")
@@ -268,7 +268,7 @@ def test_a_cancel_from_another_process(shell, script):
     child.stderr.close()
     shown = shell("show", "agent_user_1").out
     assert "assistant, interrupted" in shown
-    assert shell("cancel", "agent_user_1").err.startswith("wakelog: agent_user_1 is in no turn")
+    assert shell("cancel", "agent_user_1").err.startswith("wakelog: agent_user_1 has no turn to cancel")
 
 
 def test_a_cancel_while_it_waits_to_try_again(shell, script):
