@@ -31,6 +31,6 @@ def test_a_notice_of_the_configuration(shell, chat):
     pane = chat(columns=200)
     pane.expect("/help shows")
     pane.say("list .")
-    seen = pane.expect("is not trusted, so this is left out")
+    seen = pane.expect("is not trusted; settings left out")
     assert said
     assert all(" ".join(words.split()) in " ".join(seen.split()) for words in said)
