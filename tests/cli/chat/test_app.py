@@ -66,7 +66,7 @@ def test_nothing_is_written_before_something_is_said(shell, chat):
     pane.expect(READY)
     for command in ("/tree", "/context", "/new", "/xyzzy"):
         pane.say(command)
-    pane.expect("no session yet; say something first", "begins a session", "no command /xyzzy")
+    pane.expect("no session yet; send a message first", "begins a new session", "unknown command /xyzzy")
     pane.press("C-d")
     pane.ended(0)
     assert not shell.store.exists() or not list(shell.store.glob("*.jsonl"))

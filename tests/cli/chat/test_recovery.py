@@ -59,7 +59,7 @@ def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
     again = chat("-c", "--unknown", "ask", columns=120)
     again.expect("shell cat gate")
     again.say("and this")
-    again.expect("the new options apply from the first message that is sent while it is idle", "» queued: and this")
+    again.expect("the agent is busy; new options apply to the first message sent when idle", "» queued: and this")
     again.say("/model demo")
     again.expect("the agent is busy; wait until it is idle, or cancel the turn with Esc")
     again.say("/steer and that")
@@ -72,7 +72,7 @@ def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
     again.expect("› now")
     again.until(again.rests)
     assert [entry["policy"].get("unknown") for entry in entries(shell) if entry["type"] == "context"][1:] == ["ask"]
-    assert again.scrolled().count("the options hold from") == 1
+    assert again.scrolled().count("new options apply to") == 1
 
 
 def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):

@@ -300,9 +300,7 @@ class ChatApp:
             self.settings = Overrides()
         elif self._deferred_settings != self.settings:
             self._deferred_settings = self.settings
-            self.view.notice(
-                "the agent is busy; the new options apply from the first message that is sent while it is idle"
-            )
+            self.view.notice("the agent is busy; new options apply to the first message sent when idle")
 
     def interrupt(self) -> None:
         """See `InputActions`."""
