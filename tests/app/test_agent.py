@@ -174,12 +174,12 @@ class _Halfway:
 @pytest.mark.parametrize(
     ("tools", "told"),
     [
-        ([_Halfway()], "a tool is a function, or an object with name, description"),
+        ([_Halfway()], "a tool must be a function, or an object with name, description"),
         ([Outside], "Outside is a class, not a tool"),
         (["shell"], "not str"),
-        (len, "tools are a list, not builtin_function_or_method"),
-        ("shell", "tools are a list, not str"),
-        ([lambda: ""], "not a tool's name"),
+        (len, "tools must be a list, not builtin_function_or_method"),
+        ("shell", "tools must be a list, not str"),
+        ([lambda: ""], "not a valid tool name"),
     ],
 )
 def test_what_is_no_tool_is_told_when_the_agent_is_made(tools, told):

@@ -169,5 +169,5 @@ def test_a_program_that_fails_at_last_is_a_fault(waits):
 
     (fault,) = asyncio.run(main())
     assert (fault.kind, fault.retryable) == ("auth", False)
-    assert "was to print a key and ended with 3; see key_command" in fault.message
+    assert "exited with status 3; check key_command" in fault.message
     assert keys(server) == ["k"]

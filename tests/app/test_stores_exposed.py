@@ -259,9 +259,7 @@ def test_no_project_says_whom_to_trust(shell, store, foreign, marker, mine):
         assert shell("wake", foreign.name).code == 7
         checked = shell("config", "check")
         assert checked.code == 2
-        assert (
-            "a project cannot say whose files are trusted; trusted_owners stands in your own file alone" in checked.out
-        )
+        assert "a project cannot set trusted_owners; set trusted_owners in your own file only" in checked.out
     assert not marker.exists()
 
 
@@ -280,7 +278,7 @@ def test_no_project_says_whom_to_trust(shell, store, foreign, marker, mine):
             "trusted_owners = ['a b']",
             MUST_BE,
         ),
-        ("trusted_owner = ['root']", "nothing is called trusted_owner; did you mean trusted_owners?"),
+        ("trusted_owner = ['root']", "unknown key trusted_owner; did you mean trusted_owners?"),
         ("trusted_owners = ['no-such-user-here']", "there is no user 'no-such-user-here' on this system"),
         ("trusted_owners = ['group:no-such-group']", "there is no group 'no-such-group' on this system"),
     ],

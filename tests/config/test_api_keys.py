@@ -73,10 +73,10 @@ def test_a_real_program(tmp_path):
 def test_a_program_that_fails_keeps_its_words_to_itself(capfd):
     with pytest.raises(UsageError) as error:
         run_key_command([sys.executable, "-c", "print('half a secret'); raise SystemExit(3)"])
-    assert error.value.message == f"{sys.executable} was to print a key and ended with 3"
+    assert error.value.message == f"key_command {sys.executable} exited with status 3"
     assert "secret" not in "".join(capfd.readouterr())
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(UsageError, match="cannot be run for a key: No such file"):
+    with pytest.raises(UsageError, match="cannot be run: No such file"):
         run_key_command(["/no/such/program"])

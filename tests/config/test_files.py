@@ -189,9 +189,9 @@ def test_the_store_is_found_beside_other_mistakes(desk, monkeypatch, wrong):
         ("store = ''", "store must be text"),
         ("[store]\npath = '/mine'", "store must be text"),
         ("stroe = '/mine'", "did you mean store?"),
-        ("model = 'demo'\n[agents.a]\nstore = '/mine'", "nothing is called agents.a.store"),
+        ("model = 'demo'\n[agents.a]\nstore = '/mine'", "unknown key agents.a.store"),
         ("[trust]\nprojects = '/theirs'", "trust.projects must be"),
-        ("store = /mine", "this is not TOML"),
+        ("store = /mine", "invalid TOML"),
         ("x = 1\n" + "".join(f"x{at} = 1\n" for at in range(100)), "the rest is not read"),
     ],
 )

@@ -91,9 +91,9 @@ def test_variables():
 
 def test_an_agent_that_nobody_configured():
     (mistake,) = loaded("agent = 'reviwer'\n[agents.reviewer]").mistakes
-    assert str(mistake) == f'{USER}:1: there is no agent "reviwer"; did you mean reviewer?'
+    assert str(mistake) == f'{USER}:1: unknown agent "reviwer"; did you mean reviewer?'
     (mistake,) = loaded(environ={"WAKELOG_AGENT": "x"}).mistakes
-    assert str(mistake) == '$WAKELOG_AGENT: there is no agent "x"; no agent is configured'
+    assert str(mistake) == '$WAKELOG_AGENT: unknown agent "x"; no agent is configured'
     assert loaded(options={"--agent": "anybody"}).mistakes == ()
 
 
@@ -103,13 +103,13 @@ def test_an_agent_that_only_a_project_describes():
 
 def test_a_server_that_nobody_configured():
     (mistake,) = loaded("[agents.a]\nmcp = ['serch']\n[mcp.search]\nurl = 'http://x'").mistakes
-    assert str(mistake) == f'{USER}:2: there is no server "serch"; did you mean search?'
+    assert str(mistake) == f'{USER}:2: unknown server "serch"; did you mean search?'
 
 
 def test_a_tool_that_is_none():
     """Without a server there are only those that ship; with one, its tools are known when it is asked."""
     (mistake,) = loaded("[agents.a.approvals]\nshel = 'deny'").mistakes
-    assert str(mistake) == f'{USER}:2: there is no tool "shel"; did you mean shell?'
+    assert str(mistake) == f'{USER}:2: unknown tool "shel"; did you mean shell?'
     server = "[mcp.x]\nurl = 'http://x'\n[agents.a]\nmcp = ['x']\napprovals.mcp__x__find = 'auto'"
     assert loaded(server).mistakes == ()
 
@@ -117,20 +117,20 @@ def test_a_tool_that_is_none():
 @pytest.mark.parametrize(
     ("server", "says"),
     [
-        ("", "1: the server x has neither a command nor a url"),
+        ("", "1: server x has neither command nor url; set one of them"),
         # Said once: that there is none is only because this is none.
-        ('command = "x"', '2: mcp.x.command must be a program and its words, as ["program", "word"], not text'),
+        ('command = "x"', '2: mcp.x.command must be a program and its arguments, as ["program", "argument"], not text'),
         (
             "command = ['a']\nbearer_env = 'B'",
-            "3: the server x is a program: it has no bearer; hand the variable through with env",
+            "3: bearer_env has no effect: server x is a program; pass the variable with env",
         ),
         (
             "url = 'http://x'\nenv = ['B']",
-            "3: the server x is elsewhere: env means nothing there; leave it out; bearer_env names its key",
+            "3: env has no effect: server x is a url; remove it; bearer_env names the variable that holds its key",
         ),
         (
             "url = 'http://x'\ncwd = '/'",
-            "3: the server x is elsewhere: cwd means nothing there; leave it out; bearer_env names its key",
+            "3: cwd has no effect: server x is a url; remove it; bearer_env names the variable that holds its key",
         ),
     ],
 )
@@ -148,9 +148,6 @@ def test_nobody_runs_on_half_of_what_was_meant():
     made = loaded("modl = 'x'\nstor = 'y'\nredact = false")
     with pytest.raises(UsageError) as error:
         made.require_valid()
-    assert (
-        error.value.message
-        == f"{USER}:1: nothing is called modl; did you mean model?; 1 more: see `wakelog config check`"
-    )
+    assert error.value.message == f"{USER}:1: unknown key modl; did you mean model?; 1 more: see `wakelog config check`"
     assert made.config.redact is False
     assert LoadedConfig().require_valid() == LoadedConfig().config

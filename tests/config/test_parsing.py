@@ -70,12 +70,12 @@ def test_a_slip_of_the_pen(slip, above, between):
     value = "{}" if key in OF_TABLES and (header != "[agents.one]" or key != "mcp") else "1"
     text = "# a comment\n" * above + f"{header}\n" + "\n" * between + f"{typed} = {value}\n"
     line = above + between + 2
-    assert only(text).startswith(f"{line}: nothing is called ")
+    assert only(text).startswith(f"{line}: unknown key ")
     assert only(text).endswith(f"did you mean {key}?")
 
 
 def test_words_of_other_programs():
-    assert only('[agents.one]\nwindow = "full"') == "2: nothing is called agents.one.window; did you mean strategy?"
+    assert only('[agents.one]\nwindow = "full"') == "2: unknown key agents.one.window; did you mean strategy?"
     assert only('[providers.openai]\nendpoint = "x"').endswith("did you mean base_url?")
 
 
@@ -87,7 +87,7 @@ def test_the_nearest_is_of_the_same_sort():
 
 def test_a_word_like_no_other_lists_what_there_is():
     assert only("zzz = 1").endswith(
-        "there are agent, agents, mcp, model, prices, providers, redact, store, trust, trusted_owners"
+        "use one of agent, agents, mcp, model, prices, providers, redact, store, trust, trusted_owners"
     )
 
 
@@ -105,7 +105,7 @@ def test_more_mistakes_than_anybody_reads():
     """A hostile file costs no more than a hundred of them."""
     found = mistakes("".join(f"k{number} = 1\n" for number in range(5_000)))
     assert len(found) == MISTAKES_MAX + 1
-    assert found[-1] == "100: that was the 100th mistake; the rest is not read"
+    assert found[-1] == "100: stopped after 100 mistakes; the rest is not read"
 
 
 # ── wrong values ─────────────────────────────────────────────────────────────────────────────────
@@ -116,15 +116,15 @@ def test_more_mistakes_than_anybody_reads():
     [
         ("model = 1", "1: model must be PROVIDER:NAME, or demo, not a number"),
         ('model = "claude"', "1: model must be PROVIDER:NAME, or demo"),
-        ('model = "antropic:x"', '1: there is no provider "antropic"; did you mean anthropic?'),
+        ('model = "antropic:x"', '1: unknown provider "antropic"; did you mean anthropic?'),
         (
             'model = "nobody:x"',
-            '1: there is no provider "nobody"; there are anthropic, openai, openai-chat, scripted, demo',
+            '1: unknown provider "nobody"; use one of anthropic, openai, openai-chat, scripted, demo',
         ),
         ("redact = 1", "1: redact must be keys, assignments or off, not a number"),
         ('agents = "x"', "1: agents must be a table, not text"),
         ("agents.one = 1", "1: agents.one must be a table, not a number"),
-        ('agents."a b" = {}', '1: "a b" is no name; use letters, digits, - and _, 64 at most'),
+        ('agents."a b" = {}', '1: "a b" is not a valid name; use at most 64 letters, digits, - and _'),
         ("[agents.a]\nmax_tokens = 0", "2: agents.a.max_tokens must be a whole number, 1 or more"),
         (
             "[agents.a]\nmax_tokens = true",
@@ -137,7 +137,7 @@ def test_more_mistakes_than_anybody_reads():
             '2: agents.a.effort must be low, medium or high, not "hihg"; did you mean high?',
         ),
         ('[agents.a]\nstrategy = "window:0"', "2: agents.a.strategy must be full, window:MESSAGES or budget:TOKENS"),
-        ('[agents.a]\ntools = [\n"read",\n"lst"]', '4: there is no tool "lst"; did you mean list?'),
+        ('[agents.a]\ntools = [\n"read",\n"lst"]', '4: unknown tool "lst"; did you mean list?'),
         ("[agents.a]\ntools = 'read'", "2: agents.a.tools must be a list of names, not text"),
         ("[agents.a]\ntools = [1]", "2: agents.a.tools must be a list of names"),
         (
@@ -146,48 +146,51 @@ def test_more_mistakes_than_anybody_reads():
         ),
         (
             "[agents.a]\nextra.x = 1979-05-27",
-            "2: agents.a.extra.x must be what JSON can hold: no dates, no infinite numbers",
+            "2: agents.a.extra.x must be a JSON value (no dates, no infinite numbers)",
         ),
-        ("[agents.a.hooks]\nmemroy = true", '2: no hook that ships is called "memroy"; did you mean memory?'),
-        ("[agents.a.hooks]\nx = []", "2: the first word of a command is the program, and here it is empty"),
+        ("[agents.a.hooks]\nmemroy = true", '2: unknown built-in hook "memroy"; did you mean memory?'),
+        ("[agents.a.hooks]\nx = []", "2: the command has no program: its first element is missing or empty"),
         (
             "[agents.a.hooks]\nx = {comand = ['a']}",
-            "2: agents.a.hooks.x must be true, false, a program and its words, or a table of `command` and `timeout`",
+            (
+                "2: agents.a.hooks.x must be true, false, a program and its arguments, "
+                "or a table of `command` and `timeout`"
+            ),
         ),
         (
             "[agents.a]\nhooks = ['memory',\n'mine']",
-            '3: no hook is called "mine"; there are environment, memory or agents, and your own in [agents.a.hooks]',
+            '3: unknown hook "mine"; use environment, memory or agents, or define your own in [agents.a.hooks]',
         ),
         ("[mcp.x]\nurl = 'ftp://x'", "2: mcp.x.url must be a URL, http:// or https://, without a login"),
         (
             "[mcp.x]\ncommand = 'npx server'",
-            '2: mcp.x.command must be a program and its words, as ["program", "word"], not text',
+            '2: mcp.x.command must be a program and its arguments, as ["program", "argument"], not text',
         ),
         (
             "[mcp.x]\ncommand = ['a\\u0000']".replace("'", '"'),
-            '2: mcp.x.command must be a program and its words, as ["program", "word"]',
+            '2: mcp.x.command must be a program and its arguments, as ["program", "argument"]',
         ),
         (
             "[mcp.x]\ncommand = ['a']\nurl = 'http://b'",
-            "3: mcp.x.command and url exclude each other; leave one of them out",
+            "3: mcp.x.command and url exclude each other; remove one of them",
         ),
-        ("[mcp.x]\nenv = {A = 'b'}", "2: mcp.x.env must be a list of names of variables, not a table"),
+        ("[mcp.x]\nenv = {A = 'b'}", "2: mcp.x.env must be a list of variable names, not a table"),
         ("[mcp.x]\ntimeout = 0", "2: mcp.x.timeout must be a number of seconds, more than 0"),
         (
             "[providers.opanai]",
-            '1: no provider called "opanai" has an address or a key; did you mean openai?',
+            '1: provider "opanai" has no address or key to configure; did you mean openai?',
         ),
-        ("[prices.gpt]", "1: a price is that of PROVIDER:NAME"),
-        ("[prices.'opnai:x']", '1: there is no provider "opnai"; did you mean openai?'),
+        ("[prices.gpt]", "1: the name of a price must be PROVIDER:NAME"),
+        ("[prices.'opnai:x']", '1: unknown provider "opnai"; did you mean openai?'),
         (
             "[prices.'openai:x']\ninput = '1'",
-            '2: prices."openai:x".input must be dollars for a million tokens, 0 or more, not text',
+            '2: prices."openai:x".input must be dollars per million tokens, 0 or more, not text',
         ),
         (
             "[prices.'openai:x']\ninput = inf",
-            '2: prices."openai:x".input must be dollars for a million tokens, 0 or more',
+            '2: prices."openai:x".input must be dollars per million tokens, 0 or more',
         ),
-        ("[trust]\nprojects = ['src']", '2: "src" is no whole path; begin it with / or ~'),
+        ("[trust]\nprojects = ['src']", '2: "src" is not an absolute path; begin it with / or ~'),
     ],
 )
 def test_wrong_values(text, says):
@@ -201,14 +204,14 @@ def test_a_project_cannot_trust_itself():
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("a = 1\nb = = 2", "2:5: this is not TOML: Invalid value"),
-        ("a = 1\na = 2\n", "2:6: this is not TOML: Cannot overwrite a value"),
-        ("a = 1\n\n[b", "3: this is not TOML: "),
-        ("x = 1" + "0" * 5_000, "1: this is not TOML: Exceeds the limit"),
-        ("a = " + "[" * 3_000, " this is not TOML, or goes too deep"),
+        ("a = 1\nb = = 2", "2:5: invalid TOML: Invalid value"),
+        ("a = 1\na = 2\n", "2:6: invalid TOML: Cannot overwrite a value"),
+        ("a = 1\n\n[b", "3: invalid TOML: "),
+        ("x = 1" + "0" * 5_000, "1: invalid TOML: Exceeds the limit"),
+        ("a = " + "[" * 3_000, " invalid TOML, or nested too deeply"),
         ("[agents.a.extra]\nx = " + "[" * 480 + "]" * 480, ""),
-        ("[agents.a.extra]\n" + ".".join("x" * 60_000) + " = 1", "2: this is not TOML, or goes too deep to be read"),
-        ("\n[" + " . ".join(['"\\""'] * 9_000) + "]", "2: this is not TOML, or goes too deep to be read"),
+        ("[agents.a.extra]\n" + ".".join("x" * 60_000) + " = 1", "2: invalid TOML, or nested too deeply"),
+        ("\n[" + " . ".join(['"\\""'] * 9_000) + "]", "2: invalid TOML, or nested too deeply"),
     ],
 )
 def test_what_is_no_toml(text, place):
@@ -221,15 +224,15 @@ def test_what_is_no_toml(text, place):
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        ("model = demo", 'text stands in quotes: key = "text"'),
-        ("a = 1\na = 2", "it is said twice: leave one of them out"),
-        ("[agents.a]\n[agents.a]", "it is said twice: leave one of them out"),
-        ("a = {x = 1, x = 2}", "it is said twice: leave one of them out"),
-        ('a = "C:\\home"', "write such text in single quotes"),
-        ("a = [1, 2", "close what was opened with [ or {"),
-        ("model: demo", "a line is key = value or [table], and text stands in quotes"),
-        ("a = " + "[" * 3_000, "a line is key = value or [table], and text stands in quotes"),
-        (".".join("x" * 60_000) + " = 1", "a line is key = value or [table], and text stands in quotes"),
+        ("model = demo", 'put text in quotes: key = "text"'),
+        ("a = 1\na = 2", "it is set twice: remove one of them"),
+        ("[agents.a]\n[agents.a]", "it is set twice: remove one of them"),
+        ("a = {x = 1, x = 2}", "it is set twice: remove one of them"),
+        ('a = "C:\\home"', "put this text in single quotes"),
+        ("a = [1, 2", "close the open [ or {"),
+        ("model: demo", "each line is key = value or [table]; text is in quotes"),
+        ("a = " + "[" * 3_000, "each line is key = value or [table]; text is in quotes"),
+        (".".join("x" * 60_000) + " = 1", "each line is key = value or [table]; text is in quotes"),
     ],
 )
 def test_what_to_do_about_what_is_no_toml(text, cure):
@@ -276,7 +279,7 @@ def test_a_secret_in_a_file_is_refused_and_not_repeated(text):
 
 @pytest.mark.parametrize("text", ["[providers.openai]\nkey_env = 'a-b'", "[mcp.x]\nbearer_env = 'tok en'"])
 def test_what_should_be_a_name_and_may_be_a_secret_is_not_repeated(text):
-    assert only(text).endswith("must be the name of a variable")
+    assert only(text).endswith("must be the name of an environment variable")
 
 
 def test_slips_are_no_secrets():

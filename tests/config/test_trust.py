@@ -42,7 +42,7 @@ def test_what_an_untrusted_project_may_not_say(text, key):
     assert [".".join(each.path) for each in notice.held if each.value != {}] == [key]
     assert notice.message.count("\n") == 0
     assert f"{key} (line {made.notices[0].held[-1].place.line})" in notice.message
-    assert f'[trust] projects = ["{ROOT}"] into {USER}' in notice.message
+    assert f'[trust] projects = ["{ROOT}"] to {USER}' in notice.message
     assert made.config.agents["other"].keep == 1
     assert (made.config.mcp, made.config.providers) == ({}, {})
     assert made.config.agents["agent"] == plain.config.agents["agent"]
@@ -123,5 +123,5 @@ def test_a_link_is_followed_before_it_is_judged():
 def test_one_line_however_much_is_left_out():
     made = loaded("", "".join(f"[mcp.x{number}]\nurl = 'http://x'\n" for number in range(50)))
     (notice,) = made.notices
-    assert "mcp.x4.url (line 10) and 45 more; to take it" in notice.message
+    assert "mcp.x4.url (line 10) and 45 more; to apply them, add [trust] projects = " in notice.message
     assert len(notice.message) < 400

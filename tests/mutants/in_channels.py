@@ -31,8 +31,8 @@ IN_CHANNELS = (
         "a reply contradicts itself",
         "law 11",
         "channels/offsets.py::ShownText._compare",
-        "there != repeated",
-        "len(there) != len(repeated)",
+        "shown != repeated",
+        "len(shown) != len(repeated)",
         (f"{HELD}::test_a_contradiction_is_refused",),
     ),
     Mutant(

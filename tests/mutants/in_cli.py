@@ -26,18 +26,18 @@ IN_CLI = (
     Mutant(
         "a result that comes late is told apart from its call",
         "VIEW-3",
-        "transfer/export.py::_BranchStretches.rows",
+        "app/export_formats.py::_BranchStretches.rows",
         "late.results | results_in(nodes)",
         "results_in(nodes)",
-        ("tests/transfer/test_export_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(
         "an annotation that comes late is not told",
         "VIEW-3",
-        "transfer/export.py::_BranchStretches.rows",
+        "app/export_formats.py::_BranchStretches.rows",
         "(*annotations, *late.annotations)",
         "tuple(annotations)",
-        ("tests/transfer/test_export_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
     ),
     Mutant(
         "a journal is shown though its reply is in the log",

@@ -13,8 +13,8 @@ IN_OPENAI = (
         "reasoning of another model goes back",
         "VIEW-5",
         "providers/openai/conversation.py::is_own",
-        "said.provider == provider and said.model == request.model",
-        "said.provider == provider",
+        "message.provider == provider and message.model == request.model",
+        "message.provider == provider",
         (f"{REQUESTS}::test_requests_are_valid", f"{RESPONSES}::test_another_model_gets_no_ids_and_no_reasoning"),
     ),
     Mutant(
@@ -95,7 +95,7 @@ IN_OPENAI = (
     Mutant(
         "half a call is a call",
         "law 6",
-        "providers/openai/chat.py::ChatParser._called",
+        "providers/openai/chat.py::ChatParser._call_delta",
         "except ValueError: return None",
         "except ValueError: given = {}",
         (f"{CHAT}::test_half_a_call",),

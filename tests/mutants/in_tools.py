@@ -13,13 +13,13 @@ IN_TOOLS = (
         "a file is changed in place",
         "RUN-6",
         "tools/file_changes.py::_replace_file",
-        "os.replace(fresh, path)",
+        "os.replace(temporary, path)",
         (
             'with open(path, "wb") as file:\n'
             "    file.write(content[:3])\n"
             "    file.flush()\n"
             "    file.write(content[3:])\n"
-            "os.unlink(fresh)"
+            "os.unlink(temporary)"
         ),
         (f"{CHANGES}::test_killed_at_every_step_a_change_happens_once",),
     ),
@@ -59,8 +59,8 @@ IN_TOOLS = (
         "a node leads out of the working directory",
         "law 13",
         "tools/files.py::WorkingDirectory.resolve",
-        "found = os.path.realpath(...)",
-        "found = os.path.abspath(...)",
+        "real_path = os.path.realpath(...)",
+        "real_path = os.path.abspath(...)",
         (f"{FILES}::test_no_way_leads_out",),
     ),
     Mutant(

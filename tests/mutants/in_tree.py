@@ -59,9 +59,17 @@ IN_TREE = (
         "annotations belong to the whole session",
         "TREE-2",
         "log/tree.py::Tree._add_annotation",
-        "self._resolve(subject_id(entry.value)) or self._resolve(named) or self.root",
+        "self._resolve(subject) or parent or self.root",
         "self.root",
         (f"{CASE}[whole-44-queued-elsewhere]",),
+    ),
+    Mutant(
+        "a sent entry of a carried reply is attached to its parent",
+        "law 2",
+        "log/tree.py::Tree._add_annotation",
+        "None if subject in self._carried_replies else self._resolve(named)",
+        "self._resolve(named)",
+        ("tests/laws/test_kernel_tail.py::test_a_sent_entry_counts_wherever_it_is_attached",),
     ),
     Mutant(
         "an old branch loses its other children",

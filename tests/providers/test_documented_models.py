@@ -37,7 +37,7 @@ def test_every_param_is_described():
 
 def test_every_fault_word_is_described():
     """RUN-8: kind, meaning and retry word."""
-    told = [(row[0].strip("`"), row[1], row[2] == "yes") for row in rows("When it goes wrong")]
+    told = [(row[0].strip("`"), row[1], row[2] == "yes") for row in rows("Failures")]
     assert told == [(kind, words, fault(kind).retryable) for kind, words in KIND_TEXTS.items()]
 
 

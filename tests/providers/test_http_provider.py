@@ -99,8 +99,11 @@ def test_the_key_that_is_named_is_the_one_that_was_sent(server):
     refusal = Answer([b"{}"], 401, {"content-type": "application/json"})
     server.play(refusal, refusal)
     rig, asked = RIGS["anthropic"], request(params={"endpoint": server.url})
-    for key_from, words in [("", "the key in ANTHROPIC_AUTH_TOKEN"), ("the key of the house", "the key of the house")]:
-        door = HttpProvider(rig.way, environ={"ANTHROPIC_AUTH_TOKEN": KEY}, key_from=key_from)
+    for key_source, words in [
+        ("", "the key in ANTHROPIC_AUTH_TOKEN"),
+        ("the key of the house", "the key of the house"),
+    ]:
+        door = HttpProvider(rig.way, environ={"ANTHROPIC_AUTH_TOKEN": KEY}, key_source=key_source)
         (end,) = deltas(door, asked)
         assert f"does not accept {words}, or not for this (401)" in end.message
 
@@ -118,7 +121,7 @@ def test_who_cannot_be_reached(rig):
 def test_who_took_too_long(rig, server):
     gate = threading.Event()
     server.play(Answer([Hold(gate)]))
-    (end,) = rig.ask(server.url, silence_s=0.2)
+    (end,) = rig.ask(server.url, idle_timeout_s=0.2)
     gate.set()
     assert end.message.startswith(f"{server.url.removeprefix('http://')} took too long")
 
@@ -165,7 +168,7 @@ def test_only_the_last_event_is_missing(name, server, ending):
     """RUN-8: the reason for its end had come, so nobody is asked, and paid, twice; however the connection ends."""
     rig, gate = RIGS[name], threading.Event()
     server.play(Answer([*rig.whole[:-1], *([Hold(gate)] if ending == "silence" else ending)]))
-    told = rig.ask(server.url, silence_s=0.2 if ending == "silence" else 30)
+    told = rig.ask(server.url, idle_timeout_s=0.2 if ending == "silence" else 30)
     gate.set()
     assert (text_of(told), told[-1].stop_reason) == ("Hi", "stop")
 

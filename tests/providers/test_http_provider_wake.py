@@ -32,9 +32,9 @@ FAULTS = {
 class Life:
     """One session at one door."""
 
-    def __init__(self, rig, server, *, silence_s=30.0):
+    def __init__(self, rig, server, *, idle_timeout_s=30.0):
         self.store, self.clock = MemoryStore(), Ahead()
-        door = HttpProvider(rig.way, environ={rig.way.vendor.key_variables[0]: KEY}, silence_s=silence_s)
+        door = HttpProvider(rig.way, environ={rig.way.vendor.key_variables[0]: KEY}, idle_timeout_s=idle_timeout_s)
         params = {"endpoint": f"{server.url}{rig.path}"}
         self.session = Agent(model=f"{door.name}:m", params=params).begin(self.store)
         self.session.say("Hi.")
@@ -78,7 +78,7 @@ def test_then_wake_goes_on(rig, server, kind):
 def test_a_stream_that_falls_silent(rig, server):
     """RUN-8: it is given up after a while, and asked for again."""
     gate = threading.Event()
-    life = Life(rig, server, silence_s=0.3)
+    life = Life(rig, server, idle_timeout_s=0.3)
     server.play(Answer([*rig.half, Hold(gate)]), Answer(rig.whole))
     assert life.wake() == Idle()
     gate.set()

@@ -43,10 +43,10 @@ def test_an_unknown_provider_lists_what_there_is():
         open_provider("scriptd", "x")
     assert "'scriptd'" in error.value.message
     spellings = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
-    assert error.value.hint == f"did you mean scripted? there are {spellings}"
+    assert error.value.hint == f"did you mean scripted? use one of {spellings}"
     with pytest.raises(UsageError) as error:
         open_provider("zzz", "x")
-    assert error.value.hint == f"there are {spellings}"
+    assert error.value.hint == f"use one of {spellings}"
 
 
 def test_the_demo_is_one_model():

@@ -190,7 +190,7 @@ def test_options_stand_in_the_first_line(tmp_path, options, can):
         ('{"toolCalls":[{"name":"a"},{"nmae":"b"}]}', "did you mean 'name'?"),
         ('{"error":{"kind":"x","retriable":true}}', "did you mean 'retryable'?"),
         ('{"usage":{"inputToken":3}}', "did you mean 'inputTokens'?"),
-        ('{"zzz":1}', "there are text, thinking, toolCalls"),
+        ('{"zzz":1}', "use one of text, thinking, toolCalls"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, says):

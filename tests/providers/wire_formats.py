@@ -28,9 +28,9 @@ class Rig(NamedTuple):
         environ = {self.way.vendor.key_variables[0]: KEY, **more.pop("environ", {})}
         return HttpProvider(self.way, environ=environ, **more)
 
-    def ask(self, url, *, environ=None, silence_s=30.0, **params):
+    def ask(self, url, *, environ=None, idle_timeout_s=30.0, **params):
         """All that is heard from a server at a URL."""
-        door = self.open(environ=environ or {}, silence_s=silence_s)
+        door = self.open(environ=environ or {}, idle_timeout_s=idle_timeout_s)
         return deltas(door, request(params={"endpoint": f"{url}{self.path}", **params}))
 
 

@@ -49,7 +49,7 @@ def test_waking_without_a_key_writes_nothing():
     session.say("Hello.")
     error = _refused(store, session)
     assert str(error) == f"{error.message}; {error.hint}"
-    assert "there is no key for Anthropic; set ANTHROPIC_API_KEY" in str(error)
+    assert "no API key for Anthropic; set ANTHROPIC_API_KEY" in str(error)
 
 
 def test_a_cut_reply_without_a_key_is_not_mended():
@@ -97,7 +97,7 @@ def test_running_without_a_key_makes_no_session():
     """`Agent.run` checks before it begins, enters or says anything."""
     store = MemoryStore()
     for _ in range(2):
-        with pytest.raises(UsageError, match="no key for Anthropic"):
+        with pytest.raises(UsageError, match="no API key for Anthropic"):
             asyncio.run(Agent(model=KEYED).run(store, "Hello."))
     assert _logs(store) == {}
 
@@ -106,7 +106,7 @@ def test_running_on_without_a_key_leaves_the_session_as_it_is():
     store = MemoryStore()
     report = asyncio.run(Agent(model="demo").run(store, "Hello."))
     before = _logs(store)
-    with pytest.raises(UsageError, match="no key for Anthropic"):
+    with pytest.raises(UsageError, match="no API key for Anthropic"):
         asyncio.run(Agent(model=KEYED, system="New.").run(store, "Hello.", session=report.session))
     assert _logs(store) == before
 
@@ -157,7 +157,7 @@ def test_a_sub_agent_without_a_key_is_not_begun():
     """TREE-6: no `spawned`, no child's session; and the next time nothing at all."""
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model=KEYED))
-    with pytest.raises(UsageError, match="no key for Anthropic"):
+    with pytest.raises(UsageError, match="no API key for Anthropic"):
         asyncio.run(wake(LiveRuntime(store), session.name))
     assert [stat.name for stat in store.sessions()] == [session.name]
     assert not any(isinstance(entry.value, Spawned) for entry in session.read().entries)

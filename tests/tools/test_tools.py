@@ -26,5 +26,5 @@ def test_the_order_is_that_of_the_names(tmp_path):
 
 
 def test_an_unknown_name(tmp_path):
-    with pytest.raises(UsageError, match="no built-in tool is called 'fly'"):
+    with pytest.raises(UsageError, match="unknown built-in tool 'fly'"):
         builtin_tools(str(tmp_path), ["fly"])

@@ -2,10 +2,10 @@
 
 import msgspec
 
+from wakelog.app.export_formats import json_document, standalone_copy
 from wakelog.log.lines import Damage
 from wakelog.overviews import scan_with_overview
 from wakelog.scanning import scan_log
-from wakelog.transfer.export import json_document, standalone_copy
 
 
 class Copied(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Export one session as JSONL, JSON or Markdown: choose the branch, build the content, write a new file.
 
-The formats are in `transfer.export` and `transfer.markdown`. Sessions of any size are scanned, never loaded as a tree,
+The formats are in `export_formats` and `export_markdown`. Sessions of any size are scanned, never loaded as a tree,
 so entries are looked up in a scan (`find_scanned_node`).
 """
 
@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from wakelog.app import export_formats, export_markdown
 from wakelog.app.addresses import Address
 from wakelog.app.entry_names import LONG_ID
+from wakelog.app.export_formats import branch_rows, journals_of_scan
 from wakelog.errors import NotFound, StoreError, UsageError
 from wakelog.log.entry import Label, Queued
 from wakelog.log.entry import SessionHeader as SessionEntry
@@ -23,8 +25,6 @@ from wakelog.projections.branch_state import queue_of_branch
 from wakelog.projections.overview import Overview
 from wakelog.projections.transcript import queue_rows
 from wakelog.scanning import Scan, path_entries, scan_log, scanned_entries
-from wakelog.transfer import export, markdown
-from wakelog.transfer.export import branch_rows, journals_of_scan
 
 _PIECE_LINES = 1_000
 
@@ -41,9 +41,9 @@ def jsonl_content(address: Address) -> ExportContent:
     """Return the log itself. A log without a parent is checked and written line by line, at any size."""
     scan = scan_log(address.store, address.name)
     if scan.origin is None:
-        return ExportContent(export.stored_bytes(address.store.load(address.name), scan.size), scan.damage)
-    copy = export.standalone_copy(address.store, scan, verify=True)
-    return ExportContent(export.copy_bytes(copy) if copy is not None else [], scan.damage, includes_parent=True)
+        return ExportContent(export_formats.stored_bytes(address.store.load(address.name), scan.size), scan.damage)
+    copy = export_formats.standalone_copy(address.store, scan, verify=True)
+    return ExportContent(export_formats.copy_bytes(copy) if copy is not None else [], scan.damage, includes_parent=True)
 
 
 def document_content(address: Address, shape: str, visible: Callable[[str], str]) -> ExportContent:
@@ -55,10 +55,10 @@ def document_content(address: Address, shape: str, visible: Callable[[str], str]
     scan, overview = scan_with_overview(store, address.name)
     journals = journals_of_scan(store, scan)
     if shape == "json":
-        document = export.json_document(store, scan, overview.title, overview.state, journals)
+        document = export_formats.json_document(store, scan, overview.title, overview.state, journals)
         return ExportContent(document, scan.damage)
     path, waiting = _requested_branch(address, scan, overview)
-    about = markdown.DocumentHeader(
+    about = export_markdown.DocumentHeader(
         name=scan.name,
         id=scan.id,
         title=overview.title,
@@ -69,7 +69,7 @@ def document_content(address: Address, shape: str, visible: Callable[[str], str]
         damage=len(scan.damage),
     )
     rows = chain(branch_rows(store, scan, path, journals), queue_rows(waiting))
-    return ExportContent(_encode_pieces(markdown.markdown_document(about, rows, visible)), scan.damage)
+    return ExportContent(_encode_pieces(export_markdown.markdown_document(about, rows, visible)), scan.damage)
 
 
 def _requested_branch(address: Address, scan: Scan, overview: Overview) -> tuple[bytearray, tuple[Queued, ...]]:

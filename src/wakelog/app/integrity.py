@@ -14,6 +14,7 @@ import msgspec
 
 from wakelog.app.addresses import Address
 from wakelog.app.export import write_new_file
+from wakelog.app.export_formats import copy_bytes, standalone_copy
 from wakelog.errors import Damaged, NoAccess, NotFound, UsageError, WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import Entry
@@ -23,7 +24,6 @@ from wakelog.log.references import BlobReference, blob_references
 from wakelog.log.seal import find_seal
 from wakelog.ports.stores import Blobs, Store
 from wakelog.scanning import Scan, scan_log
-from wakelog.transfer.export import copy_bytes, standalone_copy
 
 LossKind: TypeAlias = Literal["missing blob", "damaged blob", "inaccessible blob"]
 _LOSS_KINDS: dict[type[Exception], LossKind] = {

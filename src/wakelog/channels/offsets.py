@@ -29,13 +29,13 @@ class ShownText:
         size = self.size(reply_id)
         if not 0 <= offset <= size:
             raise UsageError(
-                f"text at {offset} of reply {reply_id}, of which {size} characters are there",
-                hint="deliver what lies between first, or the reply from its beginning",
+                f"text at offset {offset} of reply {reply_id}, of which only {size} characters were shown",
+                hint="deliver the text between first, or the reply from its beginning",
             )
         self._compare(reply_id, offset, text[: size - offset])
         fresh = text[size - offset :]
         if fresh and reply_id in self._ended:
-            raise UsageError(f"reply {reply_id} has ended at {size} and cannot grow", hint="reset it first")
+            raise UsageError(f"reply {reply_id} ended at offset {size}; no text can be added", hint="reset it first")
         return fresh
 
     def add(self, reply_id: str, text: str) -> None:
@@ -60,7 +60,7 @@ class ShownText:
         if held is None or not repeated:
             return
         held.seek(offset)
-        there = held.read(len(repeated))
+        shown = held.read(len(repeated))
         held.seek(0, io.SEEK_END)
-        if there != repeated:
-            raise UsageError(f"reply {reply_id} says something else at {offset} already", hint="reset it first")
+        if shown != repeated:
+            raise UsageError(f"reply {reply_id} has different text at offset {offset}", hint="reset it first")

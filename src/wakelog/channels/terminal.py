@@ -32,12 +32,12 @@ class TerminalChannel:
         self._held = ""
 
     async def begin(self, reply_id: str, attempt: int) -> None:  # noqa: ARG002 - the port's signature
-        """Finishes the line of another reply that was cut."""
+        """Finish the line of another reply that was interrupted."""
         if self._open != reply_id:
             self._finish_line()
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
-        """Prints the new part of the text."""
+        """Print the new part of the text."""
         fresh = self._shown.new_part(reply_id, offset, text)
         if not fresh:
             return
@@ -48,14 +48,14 @@ class TerminalChannel:
         self._shown.add(reply_id, fresh)
 
     async def reset(self, reply_id: str) -> None:
-        """Prints a notice that the text shown so far is void, if there is any."""
+        """Print a notice that the text shown so far is void, if there is any."""
         if self._shown.size(reply_id):
             self._finish_line()
             self._put(f"{STARTING_OVER}\n")
         self._shown.reset(reply_id)
 
     async def end(self, reply_id: str) -> None:
-        """Finishes the line. All output is flushed when this returns."""
+        """Finish the line. All output is flushed when this returns."""
         if self._open == reply_id:
             self._finish_line()
         self._put("")
@@ -67,8 +67,8 @@ class TerminalChannel:
         held = "\r" if text.endswith("\r") else ""
         first, *others = text.removesuffix(held).split("\n")
         before = self._line
-        seen = [self._clean(before + first)[len(self._clean(before)) :], *map(self._clean, others)]
-        self._put("\n".join(seen))
+        lines = [self._clean(before + first)[len(self._clean(before)) :], *map(self._clean, others)]
+        self._put("\n".join(lines))
         self._held = held
         self._line = (others[-1] if others else before + first)[-_CONTEXT_CHARS:]
 
@@ -78,7 +78,7 @@ class TerminalChannel:
         self._open, self._line, self._held = None, "", ""
 
     def _put(self, text: str) -> None:
-        """Writes and flushes. A character that the stream cannot encode is written as a backslash escape."""
+        """Write and flush. A character that the stream cannot encode is written as a backslash escape."""
         encoding = self._out.encoding or "utf-8"
         raw = text.encode(encoding, "backslashreplace")
         # In-memory streams have no binary buffer.
@@ -97,5 +97,5 @@ def _write_all(binary: BinaryIO, raw: bytes) -> None:
         # A raw stream returns None when it cannot write anything now.
         written: int | None = binary.write(view)
         if written is None:
-            raise BlockingIOError("the output takes nothing at the moment")
+            raise BlockingIOError("the output is not ready for writing")
         view = view[written:]

@@ -62,17 +62,19 @@ def plan_agent(config: Config, name: str) -> AgentPlan:
 
 def agent_policy(agent: AgentConfig, *, price: Price | None = None, known: Sequence[Mapping[str, str]] = ()) -> Policy:
     """Return the policy. `known` are the agents listed by the `agents` hook."""
-    looks = _READ_ONLY_TOOLS if agent.approval == "ask" else {}
+    read_only = _READ_ONLY_TOOLS if agent.approval == "ask" else {}
     return Policy(
         approval=agent.approval,
-        approvals={**looks, **agent.approvals},
+        approvals={**read_only, **agent.approvals},
         strategy=agent.strategy,
         compact_at=agent.compact_at,
         keep=agent.keep,
         unknown=agent.unknown,
         reasoning=agent.reasoning,
         instructions=agent.instructions,
-        hooks=tuple(_hook(name, said, known) for name, said in _hook_settings(agent).items() if said is not False),
+        hooks=tuple(
+            _hook(name, setting, known) for name, setting in _hook_settings(agent).items() if setting is not False
+        ),
         price=price,
     )
 
@@ -82,17 +84,17 @@ def _hook_settings(agent: AgentConfig) -> dict[str, HookSetting]:
     return {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
 
 
-def _hook(name: str, said: HookSetting, known: Sequence[Mapping[str, str]]) -> HookSettings:
-    if isinstance(said, HookCommand):
-        return HookSettings(name=name, options={"command": list(said.command), "timeoutS": said.timeout})
-    if isinstance(said, tuple):
-        return _hook(name, HookCommand(command=said), known)
+def _hook(name: str, setting: HookSetting, known: Sequence[Mapping[str, str]]) -> HookSettings:
+    if isinstance(setting, HookCommand):
+        return HookSettings(name=name, options={"command": list(setting.command), "timeoutS": setting.timeout})
+    if isinstance(setting, tuple):
+        return _hook(name, HookCommand(command=setting), known)
     return HookSettings(name=name, options={"agents": [dict(each) for each in known]} if name == "agents" else {})
 
 
 def provider_params(agent: AgentConfig, provider: ProviderConfig | None = None) -> dict[str, Any]:
     """Return the parameters for the provider, with the keys of `Request.params`."""
-    said = {
+    params = {
         "maxTokens": agent.max_tokens,
         "temperature": agent.temperature,
         "effort": agent.effort,
@@ -101,12 +103,12 @@ def provider_params(agent: AgentConfig, provider: ProviderConfig | None = None) 
         "endpoint": provider.base_url if provider is not None else None,
         "extra": dict(agent.extra) or None,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in params.items() if value is not None}
 
 
 def server_declaration(name: str, server: McpConfig) -> dict[str, Any]:
     """Return a server as a plain value without secrets, as the log records it."""
-    said = {
+    declaration = {
         "name": name,
         "command": list(server.command) if server.command is not None else None,
         "url": server.url,
@@ -116,7 +118,7 @@ def server_declaration(name: str, server: McpConfig) -> dict[str, Any]:
         "trusted": server.trusted,
         "timeoutS": server.timeout,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in declaration.items() if value is not None}
 
 
 # agents · NAME · extra · KEY
@@ -163,8 +165,8 @@ def _as_table(value: Any) -> dict[str, Any] | None:
 
 def _with_defaults(agent: AgentConfig) -> dict[str, Any]:
     """Return an agent with its defaults in force; `system` is left out if its text comes from `system_file`."""
-    said = msgspec.structs.asdict(agent)
+    table = msgspec.structs.asdict(agent)
     if agent.system_file is not None:
-        del said["system"]
+        del table["system"]
     hooks = {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
-    return said | {"approvals": agent_policy(agent).approvals, "hooks": hooks}
+    return table | {"approvals": agent_policy(agent).approvals, "hooks": hooks}

@@ -33,7 +33,7 @@ def load_config(cwd: str, environ: Mapping[str, str], options: Mapping[str, str]
     """
     path = user_file(environ)
     home = home_folder(environ)
-    user = _read_layer(Source(path, "user"), home, must_be_there=bool(environ.get("WAKELOG_CONFIG")))
+    user = _read_layer(Source(path, "user"), home, is_required=bool(environ.get("WAKELOG_CONFIG")))
     trusted = {os.path.realpath(folder) for folder in _trusted_folders(user.reading)}
     projects = [_read_layer(source, home) for source in project_files(cwd, trusted)]
     layers = [user, *(layer for layer in projects if layer.source.found)]
@@ -48,8 +48,8 @@ def configured_store(environ: Mapping[str, str]) -> str | None:
     """
     loaded, own = load_config("", environ), user_file(environ)
     files = {source.path for source in loaded.sources if source.trusted} - {loaded.place_of("store").name}
-    found = (mistake for mistake in loaded.mistakes if mistake.place.name in files)
-    hiding = tuple(mistake for mistake in found if _may_hide_store(mistake, own))
+    relevant = (mistake for mistake in loaded.mistakes if mistake.place.name in files)
+    hiding = tuple(mistake for mistake in relevant if _may_hide_store(mistake, own))
     return msgspec.structs.replace(loaded, mistakes=hiding).require_valid().store
 
 
@@ -61,17 +61,17 @@ def trusted_owners(environ: Mapping[str, str]) -> tuple[str, ...]:
     reading = _read_layer(Source(user_file(environ), "user"), home_folder(environ)).reading
     hiding = [mistake for mistake in reading.mistakes if not mistake.path or _is_about(mistake, "trusted_owners")]
     LoadedConfig(mistakes=tuple(hiding)).require_valid()
-    said = [setting.value for setting in reading.settings if setting.path == ("trusted_owners",)]
-    return tuple(said[0]) if said else ()
+    values = [setting.value for setting in reading.settings if setting.path == ("trusted_owners",)]
+    return tuple(values[0]) if values else ()
 
 
 def _is_about(mistake: Mistake, key: str) -> bool:
-    """Whether a mistake is about a key, or about a misspelling of it."""
+    """Return whether a mistake is about a key, or about a misspelling of it."""
     return mistake.path[-1] == key or bool(nearest(mistake.path[-1], (key,)))
 
 
 def _may_hide_store(mistake: Mistake, own: str) -> bool:
-    """Whether a mistake may hide a setting of the store: by its key, or by trust of the project that sets it."""
+    """Return whether a mistake may hide a setting of the store: by its key, or by trust of the project that sets it."""
     match mistake.path:
         case ():
             return True
@@ -98,18 +98,18 @@ def project_files(cwd: str, trusted: set[str]) -> Iterator[Source]:
 
 
 def _trusted_folders(reading: ParsedFile) -> tuple[str, ...]:
-    said = [setting.value for setting in reading.settings if setting.path == ("trust", "projects")]
-    return tuple(said[0]) if said else ()
+    values = [setting.value for setting in reading.settings if setting.path == ("trust", "projects")]
+    return tuple(values[0]) if values else ()
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_layer(source: Source, home: str, *, must_be_there: bool = False) -> Layer:
+def _read_layer(source: Source, home: str, *, is_required: bool = False) -> Layer:
     try:
         text = _read_text(source.path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        missing = (_unreadable(source.path, error),) if must_be_there else ()
+        missing = (_unreadable(source.path, error),) if is_required else ()
         return Layer(msgspec.structs.replace(source, found=False), ParsedFile(mistakes=missing))
     except (OSError, UnicodeDecodeError) as error:
         return Layer(source, ParsedFile(mistakes=(_unreadable(source.path, error),)))
@@ -120,7 +120,7 @@ def _read_text(path: str) -> str:
     """Return the text of a regular file of at most `FILE_MAX_BYTES`; raise `OSError` for any other."""
     with open(path, "rb", opener=open_nonblocking) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) and path != os.devnull:
-            raise OSError(0, "it is not a plain file")
+            raise OSError(0, "it is not a regular file")
         raw = file.read(FILE_MAX_BYTES + 1)
     if len(raw) > FILE_MAX_BYTES:
         raise OSError(0, f"it is larger than {FILE_MAX_BYTES // 1024} KiB")
@@ -143,11 +143,11 @@ def _read_error(path: str, error: OSError) -> str:
 
 def _with_system_prompts(loaded: LoadedConfig) -> LoadedConfig:
     """Return the configuration with the text of every `system_file` read."""
-    found = {name: _with_system_prompt(agent) for name, agent in loaded.config.agents.items()}
-    agents = {name: each for name, each in found.items() if isinstance(each, AgentConfig)}
+    results = {name: _with_system_prompt(agent) for name, agent in loaded.config.agents.items()}
+    agents = {name: each for name, each in results.items() if isinstance(each, AgentConfig)}
     mistakes = [
         _system_file_mistake(loaded, ("agents", name, "system_file"), each)
-        for name, each in found.items()
+        for name, each in results.items()
         if not isinstance(each, AgentConfig)
     ]
     config = msgspec.structs.replace(loaded.config, agents={**loaded.config.agents, **agents})
@@ -175,20 +175,24 @@ def _with_system_prompt(agent: AgentConfig) -> AgentConfig | OSError:
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run_key_command(words: Sequence[str]) -> str:
+def run_key_command(command: Sequence[str]) -> str:
     """Return the output of a program, run without a shell. Error messages never contain the output."""
     try:
-        done = subprocess.run(  # noqa: S603 - the command comes from the user's own file
-            list(words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=_KEY_TIMEOUT_S
+        completed = subprocess.run(  # noqa: S603 - the command comes from the user's own file
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False, timeout=_KEY_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{words[0]} printed no key within {_KEY_TIMEOUT_S} s", hint="see key_command") from None
+        raise UsageError(
+            f"key_command {command[0]} printed no key within {_KEY_TIMEOUT_S} s", hint="check key_command"
+        ) from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise UsageError(f"{words[0]} cannot be run for a key: {why}", hint="see key_command") from None
-    if done.returncode:
-        raise UsageError(f"{words[0]} was to print a key and ended with {done.returncode}", hint="see key_command")
-    return done.stdout.decode(errors="replace")
+        raise UsageError(f"key_command {command[0]} cannot be run: {why}", hint="check key_command") from None
+    if completed.returncode:
+        raise UsageError(
+            f"key_command {command[0]} exited with status {completed.returncode}", hint="check key_command"
+        )
+    return completed.stdout.decode(errors="replace")
 
 
 _DEMO_HINT = "or use --model demo, which needs none"
@@ -201,15 +205,15 @@ def key_for(
 
     Raises `UsageError` if the configured variable is not set or the program prints no usable key.
     """
-    said = config.providers.get(provider, ProviderConfig())
-    if said.key_command is not None:
-        return _key_in_output(provider, run(said.key_command))
-    if said.key_env is not None:
-        if not environ.get(said.key_env):
+    settings = config.providers.get(provider, ProviderConfig())
+    if settings.key_command is not None:
+        return _key_in_output(provider, run(settings.key_command))
+    if settings.key_env is not None:
+        if not environ.get(settings.key_env):
             raise UsageError(
-                f"${said.key_env}, which holds the key of {provider}, is not set", hint=f"set it, {_DEMO_HINT}"
+                f"${settings.key_env}, which holds the key of {provider}, is not set", hint=f"set it, {_DEMO_HINT}"
             )
-        return environ[said.key_env]
+        return environ[settings.key_env]
     usual = KEY_VARIABLES.get(provider)
     return environ.get(usual) or None if usual is not None else None
 
@@ -218,6 +222,8 @@ def _key_in_output(provider: str, printed: str) -> str:
     """Return the first line of a program's output as the key; refuse what cannot be an HTTP header value, unshown."""
     key = printed.partition("\n")[0].strip()
     if not key or not key.isascii() or not key.isprintable():
-        what = "no key" if not key else "something that is no key"
-        raise UsageError(f"the key_command of {provider} printed {what}", hint="its first line must be the key alone")
+        problem = "no key" if not key else "an invalid key"
+        raise UsageError(
+            f"the key_command of {provider} printed {problem}", hint="its first output line must be the key alone"
+        )
     return key

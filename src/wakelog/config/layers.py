@@ -72,30 +72,36 @@ def _check_agent(settings: SettingsByPath, config: Config, name: str) -> Iterato
 
 
 def _check_server(settings: SettingsByPath, server: McpConfig, name: str) -> Iterator[Mistake]:
-    said = settings["mcp", name]
+    table = settings["mcp", name]
     if server.command is None and server.url is None:
-        yield Mistake(said.place, f"the server {name} has neither a command nor a url", path=said.path)
+        yield Mistake(table.place, f"server {name} has neither command nor url", "set one of them", path=table.path)
     if server.url is None and server.bearer_env is not None:
-        place, message = settings["mcp", name, "bearer_env"].place, f"the server {name} is a program: it has no bearer"
-        yield Mistake(place, message, "hand the variable through with env", path=said.path)
+        place, message = (
+            settings["mcp", name, "bearer_env"].place,
+            f"bearer_env has no effect: server {name} is a program",
+        )
+        yield Mistake(place, message, "pass the variable with env", path=table.path)
     for key in ("env", "cwd") if server.url is not None else ():
         if ("mcp", name, key) in settings:
-            message = f"the server {name} is elsewhere: {key} means nothing there"
-            place, hint = settings["mcp", name, key].place, "leave it out; bearer_env names its key"
-            yield Mistake(place, message, hint, path=said.path)
+            message = f"{key} has no effect: server {name} is a url"
+            place, hint = (
+                settings["mcp", name, key].place,
+                "remove it; bearer_env names the variable that holds its key",
+            )
+            yield Mistake(place, message, hint, path=table.path)
 
 
-def _undefined(said: Setting, what: str, name: str, names: list[str]) -> Mistake:
+def _undefined(setting: Setting, what: str, name: str, names: list[str]) -> Mistake:
     near = nearest(name, names)
-    there = (
-        f"there are {', '.join(map(shortened, names[:_NAMES_SHOWN]))}"
+    choices = (
+        f"use one of {', '.join(map(shortened, names[:_NAMES_SHOWN]))}"
         if len(names) > 1
-        else f"there is {names[0]}"
+        else f"use {names[0]}"
         if names
         else ""
     )
-    hint = f"did you mean {near}?" if near else there or f"no {what} is configured"
-    return Mistake(said.place, f"there is no {what} {quoted(shortened(name))}", hint, path=said.path)
+    hint = f"did you mean {near}?" if near else choices or f"no {what} is configured"
+    return Mistake(setting.place, f"unknown {what} {quoted(shortened(name))}", hint, path=setting.path)
 
 
 VARIABLES: Mapping[str, str] = {
@@ -131,11 +137,11 @@ def merge_layers(
     merged = _Merge(user_file, real)
     for layer in layers:
         merged.take_file(layer)
-    spoken = parse_variables_and_options(environ, options)
-    merged.take(spoken.settings)
+    outside_files = parse_variables_and_options(environ, options)
+    merged.take(outside_files.settings)
     settings = _with_default_models(merged.settings)
     sources = tuple(layer.source for layer in layers)
-    misread = [*(mistake for layer in layers for mistake in layer.reading.mistakes), *spoken.mistakes]
+    misread = [*(mistake for layer in layers for mistake in layer.reading.mistakes), *outside_files.mistakes]
     return LoadedConfig(
         config=build_config(settings),
         places={path: setting.place for path, setting in settings.items()},
@@ -163,20 +169,22 @@ class _Merge:
 
     def take_file(self, layer: Layer) -> None:
         """Merge a file: all settings if it is trusted, otherwise those that an untrusted file may set."""
-        said, source = layer.reading.settings, layer.source
+        settings, source = layer.reading.settings, layer.source
         if source.trusted:
-            self.take(said)
+            self.take(settings)
             return
         self._untrusted.add(source.path)
         before = EarlierSettings(self.settings, self._untrusted)
-        held = {setting.path: setting for setting in said if not is_allowed(setting, before, source.root, self._real)}
-        self.take(setting for setting in said if setting.path not in held)
+        held = {
+            setting.path: setting for setting in settings if not is_allowed(setting, before, source.root, self._real)
+        }
+        self.take(setting for setting in settings if setting.path not in held)
         if held:
             self.notices.append(untrusted_notice(source, tuple(held.values()), self._user_file))
 
-    def take(self, said: Iterable[Setting]) -> None:
+    def take(self, settings: Iterable[Setting]) -> None:
         """Merge settings; each replaces its previous value and its excluded counterpart."""
-        for setting in said:
+        for setting in settings:
             for path in self._replaced(setting):
                 self.settings.pop(path, None)
             if len(setting.path) > 2 or setting.value != {} or setting.path not in self.settings:
@@ -191,7 +199,7 @@ class _Merge:
 
 def parse_variables_and_options(environ: Mapping[str, str], options: Mapping[str, str]) -> ParsedFile:
     """Return the settings of variables and options. Empty ones are ignored."""
-    found = [
+    results = [
         *(
             _parse_value(Place("variable", name), key, environ[name])
             for name, key in VARIABLES.items()
@@ -204,8 +212,8 @@ def parse_variables_and_options(environ: Mapping[str, str], options: Mapping[str
         ),
     ]
     return ParsedFile(
-        tuple(each for each in found if isinstance(each, Setting)),
-        tuple(each for each in found if isinstance(each, Mistake)),
+        tuple(each for each in results if isinstance(each, Setting)),
+        tuple(each for each in results if isinstance(each, Mistake)),
     )
 
 

@@ -35,8 +35,8 @@ from wakelog.config.validation import (
 )
 from wakelog.hooks import HOOK_NAMES
 
-# Names used by other programs, and ours.
-_NAMES_ELSEWHERE = {
+# Names that other programs use, each with the key of this configuration.
+_KEYS_OF_OTHER_PROGRAMS = {
     "window": "strategy",
     "prompt": "system",
     "system_prompt": "system",
@@ -55,17 +55,17 @@ EXCLUSIVE_KEYS: Mapping[str, str] = {
     for one, other in (pair, pair[::-1])
 }
 MISTAKES_MAX = 100
-_TOO_DEEP = "this is not TOML, or goes too deep to be read"
-_SYNTAX_HINT = "a line is key = value or [table], and text stands in quotes"
-_DUPLICATE_HINT = "it is said twice: leave one of them out"
+_TOO_DEEP = "invalid TOML, or nested too deeply"
+_SYNTAX_HINT = "each line is key = value or [table]; text is in quotes"
+_DUPLICATE_HINT = "it is set twice: remove one of them"
 # Hints by a word of the parser's message. If the parser's wording changes, only the specific hint is lost.
 _HINTS_BY_ERROR = {
-    "Invalid value": 'text stands in quotes: key = "text"',
+    "Invalid value": 'put text in quotes: key = "text"',
     "overwrite": _DUPLICATE_HINT,
     "twice": _DUPLICATE_HINT,
     "Duplicate": _DUPLICATE_HINT,
-    "Unescaped": "write such text in single quotes",
-    "Unclosed": "close what was opened with [ or {",
+    "Unescaped": "put this text in single quotes",
+    "Unclosed": "close the open [ or {",
 }
 Finding = Setting | Mistake
 
@@ -99,7 +99,7 @@ def _collect(found: Iterator[Finding]) -> ParsedFile:
         else:
             mistakes.append(each)
         if len(mistakes) == MISTAKES_MAX:
-            mistakes.append(Mistake(mistakes[-1].place, f"that was the {MISTAKES_MAX}th mistake; the rest is not read"))
+            mistakes.append(Mistake(mistakes[-1].place, f"stopped after {MISTAKES_MAX} mistakes; the rest is not read"))
             break
     return ParsedFile(tuple(settings), tuple(sorted(mistakes, key=lambda each: each.place.line)))
 
@@ -111,12 +111,12 @@ def _syntax_mistake(text: str, file: str, error: Exception) -> Mistake:
     what, _, where = str(error).partition(" (at ")
     numbers = [int(number) for number in re.findall(r"\d+", where)]
     line, column = numbers if len(numbers) == 2 else (text.count("\n") + 1, 0)
-    cure = next((cure for word, cure in _HINTS_BY_ERROR.items() if word in what), _SYNTAX_HINT)
-    return Mistake(Place("file", file, line), f"this is not TOML: {shortened(what)}", cure, column)
+    hint = next((hint for word, hint in _HINTS_BY_ERROR.items() if word in what), _SYNTAX_HINT)
+    return Mistake(Place("file", file, line), f"invalid TOML: {shortened(what)}", hint, column)
 
 
 class _FileParser:
-    """Reading of one file: its path, its role and the lines of its keys."""
+    """Parser of one file: its path, its role and the lines of its keys."""
 
     def __init__(self, file: str, role: str, lines: Mapping[ScanPath, int], home: str) -> None:
         self._file = file
@@ -152,11 +152,11 @@ class _FileParser:
 
     def _value(self, value: Any, kind: Any, path: Path) -> Iterator[Finding]:
         if path == ("trust",) and self._role == "project":
-            hint = "trust stands in your own file alone"
+            hint = "set trust in your own file only"
             yield Mistake(self.place(*path), "a project cannot trust itself", hint, path=path)
         elif path == ("trusted_owners",) and self._role == "project":
-            hint = "trusted_owners stands in your own file alone"
-            yield Mistake(self.place(*path), "a project cannot say whose files are trusted", hint, path=path)
+            hint = "set trusted_owners in your own file only"
+            yield Mistake(self.place(*path), "a project cannot set trusted_owners", hint, path=path)
         elif path[2:] == ("hooks",) and isinstance(value, list):
             yield from self._hook_list(value, path)
         elif not is_table(kind):
@@ -175,9 +175,9 @@ class _FileParser:
         """Convert a list of built-in hook names to settings: those in the list are on, the others off."""
         unknown = [name for name in value if name not in HOOK_NAMES]
         for name in unknown:
-            said = quoted(shortened(name)) if isinstance(name, str) else describe_value(name)
-            hint = f"there are {join_with_or(HOOK_NAMES)}, and your own in [{_shown_path(path)}]"
-            yield Mistake(self.place(*path, value.index(name)), f"no hook is called {said}", hint, path=path)
+            shown = quoted(shortened(name)) if isinstance(name, str) else describe_value(name)
+            hint = f"use {join_with_or(HOOK_NAMES)}, or define your own in [{_shown_path(path)}]"
+            yield Mistake(self.place(*path, value.index(name)), f"unknown hook {shown}", hint, path=path)
         for name in () if unknown else HOOK_NAMES:
             yield Setting((*path, name), name in value, self.place(*path))
 
@@ -187,13 +187,13 @@ class _FileParser:
         near = (
             nearest(key, fitting)
             or nearest(key, keys)
-            or (_NAMES_ELSEWHERE[key] if _NAMES_ELSEWHERE.get(key) in keys else "")
+            or (_KEYS_OF_OTHER_PROGRAMS[key] if _KEYS_OF_OTHER_PROGRAMS.get(key) in keys else "")
         )
         if is_secret_name(key, near):
-            message = f"a secret is never written into a file, and {_shown_path(path)} is one"
+            message = f"{_shown_path(path)} is a secret, and a configuration file must not contain secrets"
             return Mistake(place, message, HINT_FOR_SECRETS, path=path)
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(keys))}"
-        return Mistake(place, f"nothing is called {_shown_path(path)}", hint, path=path)
+        hint = f"did you mean {near}?" if near else f"use one of {', '.join(sorted(keys))}"
+        return Mistake(place, f"unknown key {_shown_path(path)}", hint, path=path)
 
     def _exclusive_pairs(self, document: Mapping[str, Any], path: Path = ()) -> Iterator[Mistake]:
         """Yield a mistake per pair of keys in one table that exclude each other."""
@@ -201,7 +201,7 @@ class _FileParser:
             rival = EXCLUSIVE_KEYS.get(key, "")
             if key < rival and rival in document and len(path) == 2:
                 both = f"{_shown_path((*path, key))} and {rival} exclude each other"
-                yield Mistake(self.place(*path, max(key, rival)), both, "leave one of them out", path=path)
+                yield Mistake(self.place(*path, max(key, rival)), both, "remove one of them", path=path)
             if isinstance(value, dict) and len(path) < 2:
                 yield from self._exclusive_pairs(value, (*path, key))
 
@@ -209,16 +209,16 @@ class _FileParser:
 
     def _leaf(self, value: Any, kind: Any, path: Path) -> Finding:
         if holds_secret(value):
-            message = f"{_shown_path(path)} holds a secret, which no file should"
+            message = f"{_shown_path(path)} contains a secret, and a configuration file must not contain secrets"
             return Mistake(self.place(*path), message, HINT_FOR_SECRETS, path=path)
         wrong = type_mismatch(value, kind)
         if wrong:
             return self._misfit(value, kind, path, wrong)
-        strange = check_value(path, value)
-        if strange is None:
+        problem = check_value(path, value)
+        if problem is None:
             return Setting(path, _with_absolute_paths(path, value, self._absolute), self.place(*path))
-        within = (strange.at,) if strange.at is not None else ()
-        return Mistake(self.place(*path, *within), strange.message, strange.hint, path=path)
+        within = (problem.at,) if problem.at is not None else ()
+        return Mistake(self.place(*path, *within), problem.message, problem.hint, path=path)
 
     def _absolute(self, place: str) -> str:
         """Return an absolute path, resolved from the folder of the file."""
@@ -232,10 +232,10 @@ class _FileParser:
             message = f"{_shown_path(path)} must be {wrong}, not a table"
             return Mistake(self.place(*path), message, f"did you mean [{path[-1]}s.…]?", path=path)
         # A text may be a secret in the wrong place, so it is repeated only where the key has a fixed set of values.
-        said = quoted(shortened(value)) if choices and isinstance(value, str) else describe_value(value)
+        shown = quoted(shortened(value)) if choices and isinstance(value, str) else describe_value(value)
         near = nearest(value, choices) if isinstance(value, str) else ""
-        told = f"{_shown_path(path)} must be {wrong}{'' if has_basic_type(value, kind) else f', not {said}'}"
-        return Mistake(self.place(*path), told, f"did you mean {near}?" if near else "", path=path)
+        message = f"{_shown_path(path)} must be {wrong}{'' if has_basic_type(value, kind) else f', not {shown}'}"
+        return Mistake(self.place(*path), message, f"did you mean {near}?" if near else "", path=path)
 
 
 def _shown_path(path: Path) -> str:
@@ -243,18 +243,18 @@ def _shown_path(path: Path) -> str:
     return dotted(tuple(map(shortened, path)))
 
 
-def _with_absolute_paths(path: Path, value: Any, whole: Callable[[str], str]) -> Any:
+def _with_absolute_paths(path: Path, value: Any, make_absolute: Callable[[str], str]) -> Any:
     """Return a value with relative paths made absolute, so that it does not depend on the current folder."""
     match path:
         case ("store",):
             kind, colon, place = value.partition(":")
             if colon and kind in ("jsonl", "sqlite"):
-                return f"{kind}:{whole(place)}"
-            return value if colon else whole(value)
+                return f"{kind}:{make_absolute(place)}"
+            return value if colon else make_absolute(value)
         case ("model",) | ("agents", _, "model") if value.startswith("scripted:"):
-            return f"scripted:{whole(value.removeprefix('scripted:'))}"
+            return f"scripted:{make_absolute(value.removeprefix('scripted:'))}"
         case ("agents", _, "system_file") | ("mcp", _, "cwd"):
-            return whole(value)
+            return make_absolute(value)
         case ("trust", "projects"):
-            return [whole(folder) for folder in value]
+            return [make_absolute(folder) for folder in value]
     return value

@@ -33,12 +33,14 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="a whole number,
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**53, description="a whole number, 1 or more")]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2, description="a number from 0 to 2")]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=86_400, description="a number of seconds, more than 0")]
-Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000, description="dollars for a million tokens, 0 or more")]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000, description="dollars per million tokens, 0 or more")]
 Url = Annotated[
     str,
     msgspec.Meta(pattern=r"\Ahttps?://[^\s/@]+(/\S*)?\Z", description="a URL, http:// or https://, without a login"),
 ]
-VariableName = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of a variable")]
+VariableName = Annotated[
+    str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable")
+]
 Names = Annotated[tuple[str, ...], msgspec.Meta(description="a list of names")]
 Owner = Annotated[
     str,
@@ -52,10 +54,11 @@ Owners = Annotated[
     msgspec.Meta(description='a list of users and groups, as ["ada", "uid:1000", "group:agents"]'),
 ]
 Folders = Annotated[tuple[str, ...], msgspec.Meta(description="a list of folders")]
-VariableNames = Annotated[tuple[VariableName, ...], msgspec.Meta(description="a list of names of variables")]
+VariableNames = Annotated[tuple[VariableName, ...], msgspec.Meta(description="a list of variable names")]
 Argument = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00]*\Z", description="text")]
 CommandLine = Annotated[
-    tuple[Argument, ...], msgspec.Meta(min_length=1, description='a program and its words, as ["program", "word"]')
+    tuple[Argument, ...],
+    msgspec.Meta(min_length=1, description='a program and its arguments, as ["program", "argument"]'),
 ]
 
 
@@ -72,7 +75,7 @@ class HookCommand(_Table, frozen=True, kw_only=True):
 
 HookSetting = Annotated[
     bool | tuple[Argument, ...] | HookCommand,
-    msgspec.Meta(description="true, false, a program and its words, or a table of `command` and `timeout`"),
+    msgspec.Meta(description="true, false, a program and its arguments, or a table of `command` and `timeout`"),
 ]
 
 
@@ -254,16 +257,16 @@ SettingsByPath = Mapping[Path, Setting]
 
 def nest_settings(settings: SettingsByPath) -> dict[str, Any]:
     """Return the nested tables that contain these settings."""
-    made: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for path, setting in settings.items():
-        table = made
+        table = nested
         for key in path[:-1]:
             table = table.setdefault(key, {})
         if setting.value == {} and len(path) == 2:
             table.setdefault(path[-1], {})
         else:
             table[path[-1]] = setting.value
-    return made
+    return nested
 
 
 def build_config(settings: SettingsByPath) -> Config:
@@ -273,8 +276,8 @@ def build_config(settings: SettingsByPath) -> Config:
 
 def settings_by_agent(settings: SettingsByPath) -> dict[str, dict[Path, Setting]]:
     """Return the settings of each agent, by name."""
-    found: dict[str, dict[Path, Setting]] = {}
+    by_agent: dict[str, dict[Path, Setting]] = {}
     for path, setting in settings.items():
         if path[0] == "agents":
-            found.setdefault(path[1], {})[path] = setting
-    return found
+            by_agent.setdefault(path[1], {})[path] = setting
+    return by_agent

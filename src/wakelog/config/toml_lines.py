@@ -58,6 +58,8 @@ def _child_path(path: ScanPath, key: str | int) -> ScanPath:
 
 
 class _Scanner:
+    """Scanner of one text; `lines` has the line of each path found so far."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
@@ -160,11 +162,11 @@ class _Scanner:
         self._blank()
         if self.text[self.at : self.at + 1] not in ('"', "'"):
             return self._take(_BARE)
-        said: str = tomllib.loads(f"key = {self._take(_STRING)}")["key"]
-        return said
+        key: str = tomllib.loads(f"key = {self._take(_STRING)}")["key"]
+        return key
 
     def _closes(self, sign: str) -> bool:
-        """Whether this sign is next; skips it if so."""
+        """Return whether this sign is next, and skip it if so."""
         self._blank()
         here = self.text.startswith(sign, self.at)
         self.at += len(sign) if here else 0
@@ -182,8 +184,8 @@ class _Scanner:
         self.at = blank.end() if blank is not None else self.at
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        match = pattern.match(self.text, self.at)
+        if match is None:
             raise _UnexpectedSyntax
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]

@@ -25,18 +25,18 @@ class EarlierSettings:
     """The settings in force before a file: of the user's file, and of outer project files as far as allowed."""
 
     def __init__(self, settings: SettingsByPath, untrusted: Container[str] = ()) -> None:
-        self._said = settings_by_agent(settings)
+        self._by_agent = settings_by_agent(settings)
         self.redact: RedactMode = redact_mode(build_config(settings).redact)
         self._agents: dict[str, tuple[AgentConfig, Policy]] = {}
         self.has_trusted_agents = any(
-            path[0] in ("agent", "agents") and said.place.name not in untrusted for path, said in settings.items()
+            path[0] in ("agent", "agents") and setting.place.name not in untrusted for path, setting in settings.items()
         )
         """Whether a trusted source has configured any agent."""
 
     def agent(self, name: str) -> tuple[AgentConfig, Policy]:
         """Return an agent as configured before, and its policy."""
         if name not in self._agents:
-            agent = build_config(self._said.get(name, {})).agents.get(name, AgentConfig())
+            agent = build_config(self._by_agent.get(name, {})).agents.get(name, AgentConfig())
             self._agents[name] = agent, agent_policy(agent)
         return self._agents[name]
 
@@ -44,7 +44,7 @@ class EarlierSettings:
 def is_allowed(
     setting: Setting, before: EarlierSettings, root: str, real: Callable[[str], str] = os.path.normpath
 ) -> bool:
-    """Whether an untrusted file may make this setting on top of the earlier ones. `real` resolves symlinks."""
+    """Return whether an untrusted file may make this setting on top of the earlier ones. `real` resolves symlinks."""
     value = setting.value
     match setting.path:
         case ("mcp" | "providers" | "trust", *_) | ("store" | "trusted_owners",) | ("agents", _, "extra", *_):
@@ -65,7 +65,7 @@ def is_allowed(
 
 
 def _is_allowed_for_agent(rest: Sequence[str], value: object, before: AgentConfig, policy: Policy) -> bool:
-    """Whether a setting of an agent is allowed: it must not permit more than before."""
+    """Return whether a setting of an agent is allowed: it must not permit more than before."""
     match rest, value:
         case ["approval"], ("auto" | "ask" | "deny") as word:
             return _is_stricter(word, before.approval)
@@ -75,12 +75,12 @@ def _is_allowed_for_agent(rest: Sequence[str], value: object, before: AgentConfi
             return set(names) <= set(TOOL_NAMES if before.tools is None else before.tools)
         case ["mcp"], list(names):
             return set(names) <= set(before.mcp)
-        case ["hooks", _], said:
-            return said is False
-        case ["instructions"], said:
-            return said is False or before.instructions
-        case ["unknown"], said:
-            return said == "ask" or before.unknown == "tell"
+        case ["hooks", _], enabled:
+            return enabled is False
+        case ["instructions"], enabled:
+            return enabled is False or before.instructions
+        case ["unknown"], word:
+            return word == "ask" or before.unknown == "tell"
         case ["reasoning"], ("keep" | "summary" | "drop") as word:
             return _REASONING_LEVEL[word] <= _REASONING_LEVEL[before.reasoning]
     return True
@@ -91,19 +91,19 @@ def _is_stricter(word: Approval, before: Approval) -> bool:
 
 
 def is_inside(path: str, root: str) -> bool:
-    """Whether an absolute path is inside a folder."""
+    """Return whether an absolute path is inside a folder."""
     return os.path.commonpath((path, root)) == root
 
 
 def untrusted_notice(source: Source, held: Sequence[Setting], user_file: str) -> Notice:
     """Return a one-line notice about the settings of a file that were left out."""
-    told = [f"{shortened(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][
+    shown = [f"{shortened(dotted(each.path))} (line {each.place.line})" for each in held if each.value != {}][
         :_KEYS_SHOWN
     ]
-    more = sum(each.value != {} for each in held) - len(told)
+    more = sum(each.value != {} for each in held) - len(shown)
     others = f" and {more} more" if more > 0 else ""
     message = (
-        f"{source.path} is not trusted, so this is left out: {', '.join(told) or 'an empty table'}{others}; "
-        f"to take it, put [trust] projects = [{quoted(source.root)}] into {user_file}"
+        f"{source.path} is not trusted; settings left out: {', '.join(shown) or 'an empty table'}{others}; "
+        f"to apply them, add [trust] projects = [{quoted(source.root)}] to {user_file}"
     )
     return Notice(source.path, message, tuple(held))

@@ -40,7 +40,7 @@ def table_value_type(kind: Any) -> Any:
 
 
 def is_table(kind: Any) -> bool:
-    """Whether a type is a table."""
+    """Return whether a type is a table."""
     return bool(table_keys(kind)) or table_value_type(kind) is not None
 
 
@@ -68,17 +68,17 @@ def _is_json(value: Any) -> bool:
 def describe_type(kind: Any) -> str:
     """Return the words that follow "must be"."""
     if get_origin(kind) is Annotated:
-        found = [meta.description for meta in get_args(kind)[1:] if isinstance(meta, msgspec.Meta)]
-        return found[0] or "" if found else describe_type(get_args(kind)[0])
+        descriptions = [meta.description for meta in get_args(kind)[1:] if isinstance(meta, msgspec.Meta)]
+        return descriptions[0] or "" if descriptions else describe_type(get_args(kind)[0])
     if get_origin(kind) is Literal:
         return join_with_or(get_args(kind))
     if get_origin(kind) in (Union, UnionType):
         return join_with_or(describe_type(inner) for inner in get_args(kind) if inner is not type(None))
-    return "a table" if is_table(kind) else "what JSON can hold: no dates, no infinite numbers"
+    return "a table" if is_table(kind) else "a JSON value (no dates, no infinite numbers)"
 
 
 def has_basic_type(value: Any, kind: Any) -> bool:
-    """Whether a value that does not fit has at least the right basic type: a string, a list, a table."""
+    """Return whether a value that does not fit has at least the right basic type: a string, a list, a table."""
     if get_origin(kind) is tuple:
         return isinstance(value, list)
     if get_origin(kind) in (Annotated, Union, UnionType):
@@ -97,14 +97,14 @@ def allowed_values(kind: Any) -> tuple[str, ...]:
 
 def join_with_or(words: Iterable[str]) -> str:
     """Return `a, b or c`."""
-    *most, last = words
-    return f"{', '.join(most)} or {last}" if most else last
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the most similar word; empty if none is similar."""
-    found = difflib.get_close_matches(word[:200], list(words), 1, _SIMILARITY_MIN)
-    return found[0] if found else ""
+    close = difflib.get_close_matches(word[:200], list(words), 1, _SIMILARITY_MIN)
+    return close[0] if close else ""
 
 
 def dotted(path: Path) -> str:
@@ -157,12 +157,16 @@ def check_name(path: Path, key: str) -> NameProblem | None:
     """Return what is wrong with the name of a table, None if nothing is."""
     match path:
         case ("providers",) if key not in KEY_VARIABLES:
-            message = f"no provider called {quoted(shortened(key))} has an address or a key"
+            message = f"provider {quoted(shortened(key))} has no address or key to configure"
             return NameProblem(message, did_you_mean(key, tuple(KEY_VARIABLES)))
         case ("prices",):
-            return check_value(("model",), key) if ":" in key else NameProblem("a price is that of PROVIDER:NAME")
+            return (
+                check_value(("model",), key) if ":" in key else NameProblem("the name of a price must be PROVIDER:NAME")
+            )
         case ("agents",) | ("mcp",) | ("agents", _, "hooks") if not _TABLE_NAME.fullmatch(key):
-            return NameProblem(f"{quoted(shortened(key))} is no name", "use letters, digits, - and _, 64 at most")
+            return NameProblem(
+                f"{quoted(shortened(key))} is not a valid name", "use at most 64 letters, digits, - and _"
+            )
     return None
 
 
@@ -170,13 +174,13 @@ def check_value(path: Path, value: Any) -> NameProblem | None:
     """Return the first unknown name or invalid value in a setting, None if there is none."""
     match path:
         case ("model",) | ("agents", _, "model"):
-            return _unknown_name("there is no provider", value.partition(":")[0], PROVIDERS)
+            return _unknown_name("unknown provider", value.partition(":")[0], PROVIDERS)
         case ("agents", _, "tools"):
-            return _first_problem(_unknown_name("there is no tool", name, TOOL_NAMES) for name in value)
+            return _first_problem(_unknown_name("unknown tool", name, TOOL_NAMES) for name in value)
         case ("agents", _, "hooks", name) if isinstance(value, bool):
-            return _unknown_name("no hook that ships is called", name, HOOK_NAMES)
+            return _unknown_name("unknown built-in hook", name, HOOK_NAMES)
         case (_, _, "command" | "key_command") | ("agents", _, "hooks", _) if not _names_program(value):
-            return NameProblem("the first word of a command is the program, and here it is empty")
+            return NameProblem("the command has no program: its first element is missing or empty")
         case ("trust", "projects"):
             return _first_problem(_relative_folder(folder) for folder in value)
     return None
@@ -190,7 +194,7 @@ def _names_program(value: Any) -> bool:
 def did_you_mean(word: str, words: Sequence[str]) -> str:
     """Return a hint: the nearest word as a question, or all words."""
     near = nearest(word, words)
-    return f"did you mean {near}?" if near else f"there are {', '.join(words)}"
+    return f"did you mean {near}?" if near else f"use one of {', '.join(words)}"
 
 
 def _unknown_name(what: str, name: str, names: Sequence[str]) -> NameProblem | None:
@@ -200,13 +204,13 @@ def _unknown_name(what: str, name: str, names: Sequence[str]) -> NameProblem | N
 def _relative_folder(folder: str) -> NameProblem | None:
     if folder.startswith(("/", "~")):
         return None
-    return NameProblem(f"{quoted(shortened(folder))} is no whole path", "begin it with / or ~")
+    return NameProblem(f"{quoted(shortened(folder))} is not an absolute path", "begin it with / or ~")
 
 
-def _first_problem(found: Iterable[NameProblem | None]) -> NameProblem | None:
+def _first_problem(problems: Iterable[NameProblem | None]) -> NameProblem | None:
     """Return the first problem, with its index in the list."""
-    wrong = ((at, each) for at, each in enumerate(found) if each is not None)
-    return next((msgspec.structs.replace(each, at=at) for at, each in wrong), None)
+    indexed = ((at, each) for at, each in enumerate(problems) if each is not None)
+    return next((msgspec.structs.replace(each, at=at) for at, each in indexed), None)
 
 
 HINT_FOR_SECRETS = (
@@ -227,14 +231,14 @@ _TYPO_SIMILARITY = 0.85
 
 
 def is_secret_name(key: str, near: str) -> bool:
-    """Whether an unknown key is named like a secret and is not a typo of `near`, the nearest known key."""
+    """Return whether an unknown key is named like a secret and is not a typo of `near`, the nearest known key."""
     if not _SECRET_KEY.fullmatch(key):
         return False
     return not near or difflib.SequenceMatcher(None, key, near).ratio() < _TYPO_SIMILARITY
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a value, or anything in it, has the shape of a secret."""
+    """Return whether a value, or anything in it, has the shape of a secret."""
     return any(_SECRET_VALUE.search(text) for text in _texts(value)) or bool(redact_value(value, "keys")[1])
 
 

@@ -18,7 +18,7 @@ __all__ = ["HOOK_NAMES", "OpenCatalog", "open_hook"]
 
 
 def open_hook(settings: HookSettings, custom: Mapping[str, Hook], catalog: OpenCatalog | None) -> Hook:
-    """Return the hook for `terms`: a custom one (`given`), a command, or a built-in one; else raise `NotFound`."""
+    """Return the hook with these settings: one of `custom`, a command, or a built-in one; else raise `NotFound`."""
     if settings.name in custom:
         return custom[settings.name]
     if "command" in settings.options:
@@ -29,4 +29,6 @@ def open_hook(settings: HookSettings, custom: Mapping[str, Hook], catalog: OpenC
         return AgentsHook.from_settings(settings)
     if settings.name == "memory" and catalog is not None:
         return MemoryHook(catalog)
-    raise NotFound(f"the hook {settings.name!r} is not at hand here", hint="wake the session where that hook is")
+    raise NotFound(
+        f"the hook {settings.name!r} is not available here", hint="wake the session in a program that defines it"
+    )

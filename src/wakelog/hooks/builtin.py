@@ -64,10 +64,10 @@ class AgentsHook:
         self._known = known
 
     @classmethod
-    def from_settings(cls, terms: HookSettings) -> Self:
+    def from_settings(cls, settings: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
-            return cls(msgspec.convert(terms.options.get("agents", ()), tuple[KnownAgent, ...]))
+            return cls(msgspec.convert(settings.options.get("agents", ()), tuple[KnownAgent, ...]))
         except msgspec.ValidationError as error:
             raise Damaged(f"the agents in the policy cannot be read: {error}") from None
 
@@ -144,12 +144,12 @@ def _has_same_pair(catalog: Catalog, name: str, occasion: HookContext) -> bool:
 
 
 def _query(word: str, occasion: HookContext) -> str:
-    # A name that a query cannot express is left out of it; `_is_of` compares the sessions found with it anyway.
+    # A name that a query cannot express is left out of it; `_has_same_pair` compares the sessions found with it anyway.
     pair = {"agent": _quoted(occasion.agent), "sender": _quoted(occasion.sender)}
-    told = [f"{field}:{value}" for field, value in pair.items() if value[1:-1].strip() and len(value) <= _FIELD_MAX]
-    told += [f"cwd:{_quoted(occasion.cwd)}"] if occasion.cwd else []
+    terms = [f"{field}:{value}" for field, value in pair.items() if value[1:-1].strip() and len(value) <= _FIELD_MAX]
+    terms += [f"cwd:{_quoted(occasion.cwd)}"] if occasion.cwd else []
     # A session without a folder belongs to no project: only others without a folder are searched.
-    return " ".join([f'"{word}"', *told, *(() if occasion.cwd else ('-cwd:"/"',))])
+    return " ".join([f'"{word}"', *terms, *(() if occasion.cwd else ('-cwd:"/"',))])
 
 
 def _quoted(value: str) -> str:
@@ -178,13 +178,13 @@ class CommandHook:
         self._timeout_s = timeout_s
 
     @classmethod
-    def from_settings(cls, terms: HookSettings) -> Self:
+    def from_settings(cls, settings: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
-            options = msgspec.convert(terms.options, _CommandOptions)
+            options = msgspec.convert(settings.options, _CommandOptions)
         except msgspec.ValidationError as error:
-            raise Damaged(f"the hook {terms.name!r} in the policy cannot be read: {error}") from None
-        return cls(terms.name, options.command, options.timeout_s)
+            raise Damaged(f"the hook {settings.name!r} in the policy cannot be read: {error}") from None
+        return cls(settings.name, options.command, options.timeout_s)
 
     async def before_run(self, occasion: HookContext) -> str:
         """See `ports.Hook`. Raises if the program fails or does not end in time."""

@@ -87,8 +87,8 @@ class CommandResult(msgspec.Struct, frozen=True):
     """How a command ended.
 
     `remains`: it was stopped and may still be running. `unstarted`: it was stopped before it started. `lost`: its
-    supervisor was killed. `left` are processes that still run, each with its PID and command line; `is_clear` says that
-    there are no others.
+    supervisor was killed. `remaining` are processes that still run, each with its PID and command line; `is_complete`
+    says that there are no others.
     """
 
     how: Literal["exited", "signalled", "remains", "unstarted", "lost"]
@@ -132,8 +132,8 @@ async def run_command(
                 show(text)
     except asyncio.CancelledError:
         await running.end()
-        if show and (doubt := running.warning()):
-            show(f"\n[{doubt}]\n")
+        if show and (warning := running.warning()):
+            show(f"\n[{warning}]\n")
         raise
     finally:
         alarm.cancel()
@@ -150,7 +150,7 @@ class _RunningCommand:
         self.pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._lines = b""
-        self._said = _SupervisorReport([])
+        self._supervisor_report = _SupervisorReport([])
         self._found: tuple[str, ...] = ()
         self._timed_out = False
         self._loop = asyncio.get_running_loop()
@@ -158,9 +158,9 @@ class _RunningCommand:
         self._output, output = os.pipe()
         self._report, report = os.pipe()
         try:
-            words = [str(lifeline), str(report), str(supervisor.GRACE_S), *argv]
+            arguments = [str(lifeline), str(report), str(supervisor.GRACE_S), *argv]
             self._process = subprocess.Popen(  # noqa: S603 - running what the agent asks for is the purpose
-                [sys.executable, "-I", "-S", supervisor.__file__, *words],
+                [sys.executable, "-I", "-S", supervisor.__file__, *arguments],
                 cwd=cwd or None,
                 env=env,
                 stdin=subprocess.DEVNULL,
@@ -192,13 +192,13 @@ class _RunningCommand:
 
     def ended(self, output: str) -> CommandResult:
         """Return how the command ended; call this after its end. Raises `OSError` if it could not be started."""
-        said = self._said
-        if said.how == "failed":
-            raise OSError(said.number, os.strerror(said.number))
-        how = said.how if said.how in _ENDINGS else "lost"
-        left = (*said.left, *self._found)
-        is_clear = said.is_clear and said.how in _ENDINGS
-        return CommandResult(how, said.number, output, self._timed_out and said.is_stopped, left, is_clear)  # type: ignore[arg-type]
+        report = self._supervisor_report
+        if report.how == "failed":
+            raise OSError(report.number, os.strerror(report.number))
+        how = report.how if report.how in _ENDINGS else "lost"
+        left = (*report.left, *self._found)
+        is_clear = report.is_clear and report.how in _ENDINGS
+        return CommandResult(how, report.number, output, self._timed_out and report.is_stopped, left, is_clear)  # type: ignore[arg-type]
 
     def warning(self) -> str:
         """Return a message about processes that may still run after a stop; empty if there are none."""
@@ -235,9 +235,9 @@ class _RunningCommand:
         self._loop.remove_reader(self._output)
         self._read_last()
         self._process.wait()
-        self._said = _SupervisorReport(self._lines.decode("utf-8", "replace").splitlines())
-        if not self._said.how:
-            self._found = _kill_unsupervised(self._said.leader, self._output)
+        self._supervisor_report = _SupervisorReport(self._lines.decode("utf-8", "replace").splitlines())
+        if not self._supervisor_report.how:
+            self._found = _kill_unsupervised(self._supervisor_report.leader, self._output)
         os.close(self._report)
         os.close(self._output)
         self._close_lifeline()

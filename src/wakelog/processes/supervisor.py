@@ -131,7 +131,7 @@ class Command:
         self.is_reaper = is_reaper
         self._changes = changes
         self._ends = ends
-        self._is_told = False
+        self._is_terminated = False
         self._ending = ""
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +158,7 @@ class Command:
 
     def is_to_stop(self) -> bool:
         """Return whether the caller is gone or requests the end, or this process got SIGTERM."""
-        return self._is_told or bool(select.select(self._ends, [], [], 0)[0])
+        return self._is_terminated or bool(select.select(self._ends, [], [], 0)[0])
 
     def ending(self) -> str:
         """Return how the command ended. One that survives SIGKILL runs with another user's rights, or in the kernel."""
@@ -178,7 +178,7 @@ class Command:
         watched = [self._changes] if seconds is not None else [self._changes, *self._ends]
         ready, _, _ = select.select(watched, [], [], seconds)
         if self._changes in ready:
-            self._is_told = signal.SIGTERM in os.read(self._changes, 512) or self._is_told
+            self._is_terminated = signal.SIGTERM in os.read(self._changes, 512) or self._is_terminated
 
     # ── ending ───────────────────────────────────────────────────────────────────────────────────
 

@@ -39,7 +39,7 @@ def split_model(text: str) -> tuple[str, str]:
     """Split `PROVIDER:MODEL`; a provider that has only one model may be written alone."""
     provider, colon, model = text.partition(":")
     if not provider or (colon and not model):
-        raise UsageError(f"{text!r} names no model", hint=f"use one of {_MODEL_FORMS}")
+        raise UsageError(f"{text!r} is not a model", hint=f"use one of {_MODEL_FORMS}")
     return provider, model if colon else provider
 
 
@@ -57,8 +57,8 @@ def check_provider_name(provider: str) -> None:
     """Raise `UsageError` for an unknown provider name."""
     if provider not in _PROVIDERS:
         near = difflib.get_close_matches(provider, _PROVIDERS, 1)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(f"there is no provider {provider!r}", hint=f"{meant}there are {_MODEL_FORMS}")
+        suggestion = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(f"unknown provider {provider!r}", hint=f"{suggestion}use one of {_MODEL_FORMS}")
 
 
 def needs_reasoning_back(provider: str, model: str) -> bool:
@@ -71,11 +71,11 @@ def open_provider(
 ) -> Provider:
     """Return the provider of that name for that model. Keys and addresses come from the environment.
 
-    `key_from` describes where a key in `environ` came from, for the error message when it is refused.
+    `key_source` describes where a key in `environ` came from, for the error message when it is refused.
     """
     check_provider_name(provider)
-    found = os.environ if environ is None else environ
-    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, found, key_source)
+    variables = os.environ if environ is None else environ
+    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, variables, key_source)
     return opened
 
 
@@ -88,7 +88,7 @@ class OptionalSdk(NamedTuple):
     def check(self) -> None:
         """Raise `UsageError` if it is not installed. Nothing is imported for that."""
         if importlib.util.find_spec(self.package) is None:
-            raise self._missing(f"there is no package {self.package}")
+            raise self._missing(f"package {self.package} not found")
 
     def load(self) -> Any:
         """Import the package; `UsageError` if that fails."""
@@ -104,4 +104,4 @@ class OptionalSdk(NamedTuple):
 
 
 ANTHROPIC_SDK = OptionalSdk("anthropic", "anthropic models")
-OPENAI_SDK = OptionalSdk("openai", "models of OpenAI")
+OPENAI_SDK = OptionalSdk("openai", "OpenAI models")

@@ -183,7 +183,7 @@ class DemoProvider:
 def open_model(model: str, *_: object) -> DemoProvider:
     """Return the provider for `demo`, its only model."""
     if model != "demo":
-        raise UsageError(f"the demo has no model {model!r}", hint="use demo")
+        raise UsageError(f"unknown demo model {model!r}", hint="use demo")
     return DemoProvider()
 
 
@@ -201,15 +201,15 @@ def _build_reply(request: ModelRequest) -> PreparedReply:
     if request.purpose == "compaction":
         # The last message is the instruction; the others are what it applies to.
         return PreparedReply(_summary(request.messages[:-1]))
-    prompt, behind = _current_turn(request.messages)
+    prompt, later = _current_turn(request.messages)
     steps = parse_prompt(prompt)
     offered = [tool["name"] for tool in request.tools]
     if steps is None:
         return PreparedReply(_usage_text(offered))
-    missing = sorted({wish.tool for step in steps for wish in step} - set(offered))
+    missing = sorted({call.tool for step in steps for call in step} - set(offered))
     if missing:
         return PreparedReply(_missing_tools_text(missing, offered))
-    done = _started_steps(behind)
+    done = _started_steps(later)
     if len(done) >= len(steps) or any(step.failed for step in done):
         return PreparedReply(_report(steps, done))
     return _reply_with_calls(steps[len(done)], request, again=bool(done))
@@ -226,21 +226,21 @@ def _current_turn(messages: Sequence[ContextMessage]) -> tuple[str, Sequence[Con
     return "", messages
 
 
-def _started_steps(behind: Sequence[ContextMessage]) -> list[_StartedStep]:
+def _started_steps(messages: Sequence[ContextMessage]) -> list[_StartedStep]:
     """Return the steps started since: one for each reply with calls, with the result of each call."""
     steps: list[_StartedStep] = []
-    for at, message in enumerate(behind):
+    for at, message in enumerate(messages):
         ids = [part.id for part in message.content if isinstance(part, ToolCall)]
         if message.role == "assistant" and ids:
-            results = _results(behind[at + 1 :])
+            results = _results(messages[at + 1 :])
             steps.append(_StartedStep(tuple(results.get(each) for each in ids)))
     return steps
 
 
-def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessage]:
+def _results(messages: Sequence[ContextMessage]) -> dict[str | None, ContextMessage]:
     """Return the tool results before the next reply, by call id."""
     found: dict[str | None, ContextMessage] = {}
-    for message in behind:
+    for message in messages:
         if message.role == "assistant":
             break
         if message.role == "toolResult":
@@ -253,31 +253,31 @@ def _results(behind: Sequence[ContextMessage]) -> dict[str | None, ContextMessag
 
 def _reply_with_calls(step: Step, request: ModelRequest, *, again: bool) -> PreparedReply:
     calls = tuple(
-        ToolCallDelta(new_tool_call_id(request, number), wish.tool, wish.input) for number, wish in enumerate(step)
+        ToolCallDelta(new_tool_call_id(request, number), call.tool, call.input) for number, call in enumerate(step)
     )
-    titles = " and ".join(wish.title for wish in step)
+    titles = " and ".join(call.title for call in step)
     return PreparedReply(f"{'Now I' if again else 'I'} will {titles}.", calls=calls)
 
 
 def _report(steps: Sequence[Step], done: Sequence[_StartedStep]) -> str:
     """Return the result of each call, and which steps were not done because of a failure."""
     blocks = [
-        _outcome(wish, result)
-        for step, came in zip(steps, done, strict=False)
-        for wish, result in zip(step, came.results, strict=False)
+        _outcome(call, result)
+        for step, started in zip(steps, done, strict=False)
+        for call, result in zip(step, started.results, strict=False)
     ]
-    left = [wish.title for step in steps[len(done) :] for wish in step]
+    left = [call.title for step in steps[len(done) :] for call in step]
     if left:
         blocks.append(f"So I stopped there. Not done: {', '.join(left)}.")
     return "\n".join(blocks)
 
 
-def _outcome(wish: RequestedCall, result: ContextMessage | None) -> str:
+def _outcome(call: RequestedCall, result: ContextMessage | None) -> str:
     if result is None:
-        return f"I do not know what came of this: {wish.title}."
+        return f"I do not know what came of this: {call.title}."
     lines = _excerpt(_text(result))
     opening = "That did not work" if result.is_error else "Done"
-    return "\n".join([f"{opening}: {wish.title}", *(f"    {line}" for line in lines)])
+    return "\n".join([f"{opening}: {call.title}", *(f"    {line}" for line in lines)])
 
 
 def _excerpt(text: str) -> list[str]:

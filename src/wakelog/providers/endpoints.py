@@ -40,7 +40,7 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """Host and port for messages; the rest of the address may hold secrets."""
+        """Host and port, for messages; the rest of the address may hold secrets."""
         return parse_address(self.url).netloc.decode()
 
     @property
@@ -54,17 +54,17 @@ class Server(msgspec.Struct, frozen=True):
 def resolve_server(vendor: Vendor, endpoint: str | None, environ: Mapping[str, str], key_source: str = "") -> Server:
     """Return the server to call. `UsageError` for an invalid address, a missing key, or one that may not be sent there.
 
-    `key_from` describes where the key came from, if that is not its environment variable.
+    `key_source` describes where the key came from, if that is not its environment variable.
     """
     url = (endpoint or environ.get(vendor.url_variable) or vendor.address).rstrip("/").removesuffix(vendor.path_suffix)
     place, own = parse_address(url), parse_address(vendor.address)
     variable = next((name for name in vendor.key_variables if _header_value(environ, name)), vendor.key_variables[0])
     key = _header_value(environ, variable)
-    words = (key_source or f"the key in {variable}") if key else variable
-    server = Server(url, key, is_vendor=_is_host_or_subdomain(place.host, own.host), key_source=words)
+    source = (key_source or f"the key in {variable}") if key else variable
+    server = Server(url, key, is_vendor=_is_host_or_subdomain(place.host, own.host), key_source=source)
     if server.is_vendor and not key:
         hint = f"set {vendor.key_variables[0]}, or use --model demo, which needs none"
-        raise UsageError(f"there is no key for {vendor.name}", hint=hint)
+        raise UsageError(f"no API key for {vendor.name}", hint=hint)
     others = [_header_value(environ, variable) for variable in vendor.header_variables]
     if key or any(others):
         check_trusted(
@@ -83,7 +83,7 @@ def parse_address(url: str) -> httpx2.URL:
     except httpx2.InvalidURL:
         place = httpx2.URL("")
     if place.scheme not in ("http", "https") or not place.host or not 0 < _port(place) < 65_536:
-        raise UsageError(f"the endpoint {url!r} is no address", hint="use one such as http://localhost:11434/v1")
+        raise UsageError(f"the endpoint {url!r} is not a valid URL", hint="use a URL such as http://localhost:11434/v1")
     return place
 
 
@@ -93,7 +93,9 @@ def _header_value(environ: Mapping[str, str], variable: str) -> str:
     # A variable with several headers has one per line.
     plain = value.replace("\n", "") if variable.endswith("_HEADERS") else value
     if not (plain.isascii() and plain.isprintable()):
-        raise UsageError(f"{variable} holds signs that no header can carry", hint="set it again")
+        raise UsageError(
+            f"{variable} contains characters that an HTTP header cannot hold", hint="set it to printable ASCII"
+        )
     return value
 
 
@@ -101,18 +103,20 @@ def _header_value(environ: Mapping[str, str], variable: str) -> str:
 
 
 def check_trusted(endpoint: str, *, vendor_address: str, configured_address: str | None, variable: str) -> None:
-    """Raise `UsageError` unless a key may be sent there; `named` is the value of the environment variable."""
+    """Raise `UsageError` unless a key may be sent there; `configured_address` is the value of `variable`."""
     place, home = parse_address(endpoint), parse_address(vendor_address)
-    is_of_owner = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_host_or_subdomain(place.host, home.host)
+    is_of_vendor = _origin(place) == f"{home.scheme}://{place.host}:443" and _is_host_or_subdomain(
+        place.host, home.host
+    )
     if (
         is_loopback(endpoint)
-        or is_of_owner
+        or is_of_vendor
         or _origin(place) == _origin(parse_address(configured_address or vendor_address))
     ):
         return
     raise UsageError(
-        f"the session names {_origin(place)}, and keys are not sent where only a log says so",
-        hint=f"set {variable}={endpoint} if that is where your key belongs",
+        f"the log names the endpoint {_origin(place)}; a key is not sent to an endpoint that only a log names",
+        hint=f"set {variable}={endpoint} if your key may be sent there",
     )
 
 

@@ -69,12 +69,12 @@ def fault(
     delay_ms: int | None = None,
 ) -> Faulted:
     """Return a fault of a kind, with the server's message; a delay in the headers takes precedence over `delay_ms`."""
-    around = headers or {}
-    words = KIND_TEXTS[kind] + (f" ({status})" if status else "")
+    fields = headers or {}
+    text = KIND_TEXTS[kind] + (f" ({status})" if status else "")
     quoted = _part_without_key(one_line(server_message)) if kind == "auth" else _KEY.sub("…", one_line(server_message))
-    retryable = kind in RETRYABLE and around.get("x-should-retry") != "false"
-    wait_ms = retry_delay_ms(around) or delay_ms
-    return Faulted(kind, f"{words}: {quoted}" if quoted else words, retryable, wait_ms if retryable else None)
+    retryable = kind in RETRYABLE and fields.get("x-should-retry") != "false"
+    wait_ms = retry_delay_ms(fields) or delay_ms
+    return Faulted(kind, f"{text}: {quoted}" if quoted else text, retryable, wait_ms if retryable else None)
 
 
 def _part_without_key(line: str) -> str:
@@ -85,11 +85,11 @@ def _part_without_key(line: str) -> str:
 
 def with_server_name(original: Faulted, *, host: str, refusal: str) -> Faulted:
     """Return a fault that names its server, where that helps; `refusal` says how the server treats the key."""
-    words = _TEXTS_WITH_HOST.get(original.kind)
-    if words is None or not original.message.startswith(KIND_TEXTS[original.kind]):
+    text = _TEXTS_WITH_HOST.get(original.kind)
+    if text is None or not original.message.startswith(KIND_TEXTS[original.kind]):
         return original
     rest = original.message.removeprefix(KIND_TEXTS[original.kind])
-    return msgspec.structs.replace(original, message=words.format(host=host, refusal=refusal) + rest)
+    return msgspec.structs.replace(original, message=text.format(host=host, refusal=refusal) + rest)
 
 
 def fault_of_content_type(content_type: str | None) -> Faulted | None:
@@ -135,10 +135,10 @@ def _date_s(text: str | None) -> float | None:
         return None
 
 
-def one_line(words: str) -> str:
+def one_line(text: str) -> str:
     """Return the beginning of a server's message as one line.
 
     It ends with a whole word: half a key would not be recognized as one.
     """
-    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in words).split())
+    plain = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return plain if len(plain) <= _LINE_MAX_CHARS else f"{plain[:_LINE_MAX_CHARS].rpartition(' ')[0]} …"

@@ -97,11 +97,11 @@ def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
     try:
         return sdk.http(verify=tls_context())
     except ImportError:
-        raise UsageError("the proxy speaks SOCKS, which needs a package", hint="pip install socksio") from None
+        raise UsageError("a SOCKS proxy needs the package socksio", hint="pip install socksio") from None
     except (ValueError, httpx2.InvalidURL):
         raise UsageError(
-            "the environment names a proxy that is no address",
-            hint="look at HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
+            "the environment names a proxy with an invalid address",
+            hint="check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
         ) from None
 
 
@@ -117,8 +117,8 @@ async def stream_reply(
     """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""
     end: Finished | Faulted | None = None
     try:
-        async with sending as response, contextlib.aclosing(_read_deltas(response, reader)) as said:
-            async for delta in said:
+        async with sending as response, contextlib.aclosing(_read_deltas(response, reader)) as deltas:
+            async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
                     end = delta
                     break
@@ -130,12 +130,12 @@ async def stream_reply(
 
 
 async def _read_deltas(response: HttpResponse, reader: ReplyParser) -> AsyncGenerator[Delta, None]:
-    events, is_heard, why = EventParser(), False, "cut"
+    events, has_event, why = EventParser(), False, "cut"
     reader.request_id = response.headers.get("x-request-id") or response.headers.get("request-id")
     try:
         async for chunk in response.iter_bytes():
             for event in events.feed(chunk):
-                is_heard = True
+                has_event = True
                 for delta in reader.read(event):
                     yield delta
     except httpx2.TimeoutException:
@@ -144,16 +144,16 @@ async def _read_deltas(response: HttpResponse, reader: ReplyParser) -> AsyncGene
         why = "malformed"
     except _NETWORK_ERRORS:
         pass
-    stranger = None if is_heard or why == "timeout" else fault_of_content_type(response.headers.get("content-type"))
-    for delta in [stranger] if stranger else reader.end(why):
+    foreign = None if has_event or why == "timeout" else fault_of_content_type(response.headers.get("content-type"))
+    for delta in [foreign] if foreign else reader.end(why):
         yield delta
 
 
 def _fault_of_exception(error: Exception, sdk: Sdk) -> Faulted:
     """Return the fault for an exception of the SDK or its socket before a reply begins."""
     if isinstance(error, sdk.status_error):
-        told: Any = error
-        return sdk.fault_of_response(told.status_code, told.response.headers, _json_body(told.response))
+        refused: Any = error
+        return sdk.fault_of_response(refused.status_code, refused.response.headers, _json_body(refused.response))
     cause = error.__cause__ or error
     if isinstance(cause, httpx2.TimeoutException):
         return fault("timeout")
@@ -177,15 +177,15 @@ def _for_display(end: Finished | Faulted, server: Server) -> Finished | Faulted:
 
 def _without_key(end: Faulted, key: str) -> Faulted:
     """Remove the key: a server may quote it (LOG-13). The part before the colon is our own text and holds none."""
-    words, colon, said = end.message.partition(": ")
-    return msgspec.structs.replace(end, message=words + colon + said.replace(key, "…")) if key else end
+    text, colon, quoted = end.message.partition(": ")
+    return msgspec.structs.replace(end, message=text + colon + quoted.replace(key, "…")) if key else end
 
 
 _CANNOT_RESUME = Faulted("cannot_resume", "this model cannot continue a reply")
 
 
 class WireFormat(NamedTuple):
-    """Wire format of a provider, by the name of the provider."""
+    """Wire format of a provider: its name, its vendor, and how requests and replies are written."""
 
     name: str
     vendor: Vendor
@@ -208,18 +208,18 @@ class HttpProvider:
 
     def __init__(
         self,
-        way: WireFormat,
+        wire_format: WireFormat,
         *,
         environ: Mapping[str, str] | None = None,
-        key_from: str = "",
-        silence_s: float = IDLE_TIMEOUT_S,
+        key_source: str = "",
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
     ) -> None:
-        self.name = way.name
-        self.needs_reasoning_back = way.signs_reasoning
-        self._way = way
+        self.name = wire_format.name
+        self.needs_reasoning_back = wire_format.signs_reasoning
+        self._wire_format = wire_format
         self._environ = os.environ if environ is None else environ
-        self._key_from = key_from
-        self._silence_s = silence_s
+        self._key_source = key_source
+        self._idle_timeout_s = idle_timeout_s
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
         """See `ports.CheckedProvider`."""
@@ -230,16 +230,18 @@ class HttpProvider:
         server, body, sdk = self._prepared(request)
         if request.prefill:
             return play_fault(_CANNOT_RESUME)
-        asking = _send_request(self._way, open_client(sdk, server, self._silence_s), body)
-        return stream_reply(asking, self._way.create_parser(request), sdk, server)
+        sending = _send_request(self._wire_format, open_client(sdk, server, self._idle_timeout_s), body)
+        return stream_reply(sending, self._wire_format.create_parser(request), sdk, server)
 
     def _prepared(self, request: ModelRequest) -> tuple[Server, JsonObject, Sdk]:
         """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
-        way, params = self._way, parse_params(request.params)
-        server = resolve_server(way.vendor, params.endpoint, self._environ, self._key_from)
-        body = way.build_body(request_without_media(request) if params.media == "note" else request, params, server)
+        wire_format, params = self._wire_format, parse_params(request.params)
+        server = resolve_server(wire_format.vendor, params.endpoint, self._environ, self._key_source)
+        body = wire_format.build_body(
+            request_without_media(request) if params.media == "note" else request, params, server
+        )
         # The SDK takes seconds to load: mistakes that can be found without it are reported first.
-        return server, body, way.load_sdk()
+        return server, body, wire_format.load_sdk()
 
 
 @contextlib.asynccontextmanager
@@ -253,5 +255,7 @@ def open_http_provider(
 ) -> HttpProvider:
     """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
     if model == wire_format.name:
-        raise UsageError(f"{wire_format.name} alone names no model", hint=f"write {wire_format.name}:NAME")
-    return HttpProvider(wire_format, environ=environ, key_from=key_source)
+        raise UsageError(
+            f"{wire_format.name} is a provider without a model name", hint=f"write {wire_format.name}:NAME"
+        )
+    return HttpProvider(wire_format, environ=environ, key_source=key_source)

@@ -88,11 +88,11 @@ def _finished(reply: PreparedReply, request: ModelRequest) -> Finished:
 
 
 def _estimated_usage(reply: PreparedReply, request: ModelRequest) -> Usage:
-    around = [Text(text=words) for words in (request.system, *request.injected, request.prefill)]
-    said: list[AnyPart] = [Thinking(thinking=reply.thinking), Text(text=reply.text)]
-    said.extend(ToolCall(id=call.id, name=call.name, input=call.input) for call in reply.calls)
+    context = [Text(text=text) for text in (request.system, *request.injected, request.prefill)]
+    parts: list[AnyPart] = [Thinking(thinking=reply.thinking), Text(text=reply.text)]
+    parts.extend(ToolCall(id=call.id, name=call.name, input=call.input) for call in reply.calls)
     return Usage(
-        input_tokens=sum(map(message_tokens, request.messages)) + estimate_tokens(around),
-        output_tokens=estimate_tokens(said),
+        input_tokens=sum(map(message_tokens, request.messages)) + estimate_tokens(context),
+        output_tokens=estimate_tokens(parts),
         cost_micros=0,
     )

@@ -33,7 +33,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     endpoint: str | None = None
     """Address of the server; takes precedence over the environment."""
     extra: JsonObject = {}
-    """Merged into the body of the request (`merged`): the way to anything that only one provider knows."""
+    """Merged into the body of the request (`merge_body`): for settings that only one provider has."""
 
 
 def parse_params(params: Mapping[str, Any]) -> Params:
@@ -42,12 +42,12 @@ def parse_params(params: Mapping[str, Any]) -> Params:
     for key in params:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise UsageError(f"no setting of a model is called {key!r}", hint=hint)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+            raise UsageError(f"unknown model parameter {key!r}", hint=hint)
     try:
         return msgspec.convert(dict(params), Params)
     except msgspec.ValidationError as error:
-        raise UsageError(f"the settings of the model: {error}") from None
+        raise UsageError(f"invalid model parameters: {error}") from None
 
 
 def merge_body(body: Mapping[str, Any], extra: Mapping[str, Any]) -> JsonObject:

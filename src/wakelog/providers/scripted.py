@@ -153,13 +153,13 @@ def _read_lines(path: str) -> Iterator[tuple[str, Any]]:
         try:
             yield f"{path}, line {number}", msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{path}, line {number}: not JSON: {error}", hint="write one reply a line") from error
+            raise UsageError(f"{path}, line {number}: not JSON: {error}", hint="write one reply per line") from error
 
 
 def _convert_object(value: Any, shape: type[_Object], where: str) -> _Object:
     """Return a value converted to `shape`, or raise `UsageError`."""
     if not isinstance(value, Mapping):
-        raise UsageError(f"{where}: a reply is an object, and this is not", hint='such as {"text": "Hello"}')
+        raise UsageError(f"{where}: not a JSON object", hint='write a reply such as {"text": "Hello"}')
     _refuse_unknown(value, shape, where)
     try:
         return msgspec.convert(dict(value), shape)
@@ -172,8 +172,8 @@ def _refuse_unknown(value: Mapping[str, Any], shape: type[msgspec.Struct], where
     for key, inner in value.items():
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise UsageError(f"{where}: nothing is called {key!r}", hint=hint)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
+            raise UsageError(f"{where}: unknown key {key!r}", hint=hint)
         for item in inner if isinstance(inner, list | tuple) else [inner]:
             # The input of a tool may hold any keys and is not checked.
             if key in _NESTED_TYPES and isinstance(item, Mapping):

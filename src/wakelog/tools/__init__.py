@@ -40,6 +40,6 @@ def builtin_tools(cwd: str, names: Iterable[str] | None = None, *, confined: boo
     wanted = BUILTIN_NAMES if names is None else tuple(names)
     for name in wanted:
         if name not in _FACTORIES:
-            raise UsageError(f"no built-in tool is called {name!r}", hint=f"there are {', '.join(BUILTIN_NAMES)}")
+            raise UsageError(f"unknown built-in tool {name!r}", hint=f"use one of {', '.join(BUILTIN_NAMES)}")
     place = WorkingDirectory(cwd, confined=confined)
     return tuple(_FACTORIES[name](place) for name in wanted)

@@ -95,14 +95,14 @@ def grep_tool(directory: WorkingDirectory) -> FunctionTool:
             glob: Only files whose name matches, such as *.py; with a slash, whose path matches, such as src/*.py.
         """
         root = directory.resolve(path)
-        wanted = {
+        search = {
             "pattern": pattern,
             "root": root,
             "glob": glob,
             "hits": GREP_HITS,
             "shown": _displayed_root(directory, root),
         }
-        return await _run_search(wanted, directory.cwd)
+        return await _run_search(search, directory.cwd)
 
     return grep
 
@@ -112,8 +112,8 @@ def _displayed_root(place: WorkingDirectory, root: str) -> str:
     return "" if root == place.resolve(".") else place.display_path(root)
 
 
-async def _run_search(wanted: dict[str, Any], cwd: str) -> ToolOutcome:
-    argv = [sys.executable, "-I", "-S", grep_program.__file__, json.dumps(wanted)]
+async def _run_search(search: dict[str, Any], cwd: str) -> ToolOutcome:
+    argv = [sys.executable, "-I", "-S", grep_program.__file__, json.dumps(search)]
     try:
         ended = await run_command(argv, cwd=cwd, timeout_s=_GREP_TIMEOUT_S)
     except (OSError, ValueError) as error:
@@ -121,6 +121,6 @@ async def _run_search(wanted: dict[str, Any], cwd: str) -> ToolOutcome:
     if ended.timed_out:
         hint = "narrow the path or simplify the pattern"
         raise UsageError(
-            f"the search for {printable_name(wanted['pattern'])} took longer than {_GREP_TIMEOUT_S:g} s: {hint}"
+            f"the search for {printable_name(search['pattern'])} took longer than {_GREP_TIMEOUT_S:g} s: {hint}"
         )
     return ToolOutcome(ended.output.removesuffix("\n"), is_error=(ended.how, ended.number) != ("exited", 0))

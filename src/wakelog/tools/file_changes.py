@@ -80,15 +80,15 @@ def edit_tool(directory: WorkingDirectory) -> FunctionTool:
     return _with_receipts(edit, functools.partial(_plan_edit, directory))
 
 
-def _with_receipts(made: FunctionTool, planned: Callable[..., Change]) -> FunctionTool:
+def _with_receipts(file_tool: FunctionTool, plan: Callable[..., Change]) -> FunctionTool:
     """Add `prepare` (returns the plan as the intent) and `receipt` (inspects the file) to a tool."""
 
-    @made.prepare
+    @file_tool.prepare
     def prepare(call: ToolInvocation) -> Mapping[str, Any]:
-        return msgspec.structs.asdict(planned(**call.arguments).intent)
+        return msgspec.structs.asdict(plan(**call.arguments).intent)
 
-    made.receipt(_receipt)
-    return made
+    file_tool.receipt(_receipt)
+    return file_tool
 
 
 async def _run_to_completion(function: Callable[_P, ToolOutcome], *args: _P.args, **kwargs: _P.kwargs) -> ToolOutcome:
@@ -105,23 +105,23 @@ async def _run_to_completion(function: Callable[_P, ToolOutcome], *args: _P.args
 
 
 def _plan_write(place: WorkingDirectory, path: str, content: str) -> Change:
-    found = place.resolve(path)
-    before = _current_content(found, path)
+    real_path = place.resolve(path)
+    before = _current_content(real_path, path)
     after = content.encode()
-    said = f"{'created' if before is None else 'replaced'} {place.display_path(found)} ({len(after):,} bytes)"
-    return _make_change(found, before, after, said)
+    summary = f"{'created' if before is None else 'replaced'} {place.display_path(real_path)} ({len(after):,} bytes)"
+    return _make_change(real_path, before, after, summary)
 
 
 def _plan_edit(place: WorkingDirectory, path: str, old: str, new: str, *, all: bool = False) -> Change:  # noqa: A002
-    found = place.resolve(path)
-    before = _current_content(found, path)
+    real_path = place.resolve(path)
+    before = _current_content(real_path, path)
     if before is None:
         raise UsageError(f"cannot edit {printable_name(path)}: there is no such file")
     text = _decode_text(before, path)
     count = _count_matches(text, old, path, many=all)
     times = "one place" if count == 1 else f"{count:,} places"
     return _make_change(
-        found, before, text.replace(old, new).encode(), f"changed {times} in {place.display_path(found)}"
+        real_path, before, text.replace(old, new).encode(), f"changed {times} in {place.display_path(real_path)}"
     )
 
 
@@ -138,22 +138,22 @@ def _count_matches(text: str, old: str, path: str, *, many: bool) -> int:
     return count
 
 
-def _make_change(found: str, before: bytes | None, after: bytes, said: str) -> Change:
-    if valid_utf8(found) != found:
-        raise UsageError(f"cannot change {printable_name(found)}: its path is not UTF-8, and a log could not hold it")
+def _make_change(path: str, before: bytes | None, after: bytes, summary: str) -> Change:
+    if valid_utf8(path) != path:
+        raise UsageError(f"cannot change {printable_name(path)}: its path is not UTF-8, and a log could not hold it")
     digest = None if before is None else digest_of(before)
-    return Change(Intent(path=found, before=digest, after=digest_of(after), said=said), after)
+    return Change(Intent(path=path, before=digest, after=digest_of(after), said=summary), after)
 
 
-def _current_content(found: str, path: str) -> bytes | None:
+def _current_content(real_path: str, path: str) -> bytes | None:
     """Return the current bytes of the file, or None if there is no file; `UsageError` if it may not be written."""
     with reporting_os_errors(f"change {printable_name(path)}"):
         try:
-            with open(open_regular_file(found), "rb") as file:
+            with open(open_regular_file(real_path), "rb") as file:
                 content = file.read()
         except FileNotFoundError:
             return None
-    if not os.access(found, os.W_OK):
+    if not os.access(real_path, os.W_OK):
         raise UsageError(f"cannot change {printable_name(path)}: it is read-only")
     return content
 
@@ -173,14 +173,14 @@ def _decode_text(content: bytes, path: str) -> str:
 
 def _apply(
     call: ToolInvocation,
-    planned: Callable[Concatenate[WorkingDirectory, _P], Change],
+    plan: Callable[Concatenate[WorkingDirectory, _P], Change],
     place: WorkingDirectory,
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> ToolOutcome:
     """Plan the change on the current file and make it: the file may have changed since `prepare`."""
     with _CHANGE_LOCK:
-        change = planned(place, *args, **kwargs)
+        change = plan(place, *args, **kwargs)
         if change.intent.before != change.intent.after:
             with reporting_os_errors(f"change {place.display_path(change.intent.path)}"):
                 _replace_file(change.intent.path, change.content, _temporary_path(call, change.intent.path))
@@ -196,22 +196,22 @@ def _temporary_path(call: ToolInvocation, path: str) -> str:
     return os.path.join(os.path.dirname(path), f".wakelog-{key[:16]}.new")
 
 
-def _replace_file(path: str, content: bytes, fresh: str) -> None:
+def _replace_file(path: str, content: bytes, temporary: str) -> None:
     _make_folder(os.path.dirname(path))
     try:
-        _write_temporary(path, content, fresh)
-        os.replace(fresh, path)
+        _write_temporary(path, content, temporary)
+        os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(fresh)
+            os.unlink(temporary)
         raise
     _sync_path(os.path.dirname(path))
 
 
-def _write_temporary(path: str, content: bytes, fresh: str) -> None:
+def _write_temporary(path: str, content: bytes, temporary: str) -> None:
     """Write a new file with the owner and mode of the one it will replace, and sync it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(fresh, flags, 0o666), "wb") as file:
+    with open(os.open(temporary, flags, 0o666), "wb") as file:
         with contextlib.suppress(FileNotFoundError):
             _copy_owner_and_mode(os.stat(path), file.fileno())
         file.write(content)

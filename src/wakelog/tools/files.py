@@ -36,16 +36,16 @@ class WorkingDirectory:
         """Return the real path of `path`, existing or not; `UsageError` if it may not be accessed."""
         if not path or "\0" in path:
             raise UsageError(f"not a path: {printable_name(path)!r}")
-        found = os.path.realpath(os.path.join(self.cwd, os.path.expanduser(path)))
+        real_path = os.path.realpath(os.path.join(self.cwd, os.path.expanduser(path)))
         home = os.path.realpath(self.cwd)
-        if self._confined and found != home and not found.startswith(os.path.join(home, "")):
+        if self._confined and real_path != home and not real_path.startswith(os.path.join(home, "")):
             raise UsageError(f"{printable_name(path)} leads out of the working directory, which is not allowed")
-        return found
+        return real_path
 
-    def display_path(self, found: str) -> str:
+    def display_path(self, real_path: str) -> str:
         """Return a real path for display: relative to the working directory if it is inside."""
         home = os.path.join(os.path.realpath(self.cwd), "")
-        return printable_name(found.removeprefix(home))
+        return printable_name(real_path.removeprefix(home))
 
 
 @contextlib.contextmanager
@@ -57,9 +57,9 @@ def reporting_os_errors(what: str) -> Iterator[None]:
         raise UsageError(f"cannot {what}: {error.strerror or error}") from error
 
 
-def open_regular_file(found: str) -> int:
+def open_regular_file(path: str) -> int:
     """Return a descriptor for reading a regular file. Never waits for the other end of a pipe; raises `OSError`."""
-    descriptor = os.open(found, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
         return descriptor

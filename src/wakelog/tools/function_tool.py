@@ -32,17 +32,17 @@ _ARGUMENT_LINE = re.compile(r"(\w+)(?: \([^)]*\))?: +(.*)")
 
 
 class FunctionDescription(msgspec.Struct, frozen=True):
-    """A function as described to a model. `call_parameter` names the parameter for the invocation, if there is one."""
+    """A function as described to a model. `invocation_parameter` names the one for the invocation."""
 
     description: str
     schema: Mapping[str, Any]
     struct: type[msgspec.Struct]
     invocation_parameter: str | None = None
 
-    def arguments(self, given: Any) -> dict[str, Any]:
+    def arguments(self, values: Any) -> dict[str, Any]:
         """Return a model's arguments as the function takes them; `UsageError` in one line if they do not fit."""
         try:
-            return msgspec.structs.asdict(msgspec.convert(given, self.struct))
+            return msgspec.structs.asdict(msgspec.convert(values, self.struct))
         except msgspec.ValidationError as error:
             raise UsageError(f"bad arguments: {' '.join(str(error).split())}") from None
 
@@ -51,13 +51,15 @@ def describe_function(function: Callable[..., Any]) -> FunctionDescription:
     """Read a function's signature and docstring."""
     types = _parameter_types(function)
     parameters = [
-        _checked_parameter(function, found, types) for found in inspect.signature(function).parameters.values()
+        _checked_parameter(function, parameter, types) for parameter in inspect.signature(function).parameters.values()
     ]
-    calls = [found.name for found in parameters if types[found.name] is ToolInvocation]
+    calls = [parameter.name for parameter in parameters if types[parameter.name] is ToolInvocation]
     if len(calls) > 1:
-        raise UsageError(f"{function.__name__} takes the invocation twice", hint="one parameter is enough")
+        raise UsageError(f"{function.__name__} has two parameters of type ToolInvocation", hint="remove one of them")
     description, meanings = _docstring(function)
-    fields = [_struct_field(found, types[found.name]) for found in parameters if found.name not in calls]
+    fields = [
+        _struct_field(parameter, types[parameter.name]) for parameter in parameters if parameter.name not in calls
+    ]
     shape, schema = _arguments_struct(function, fields)
     for name, meaning in meanings.items():
         if name in schema["properties"]:
@@ -73,31 +75,33 @@ def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        hint = "use names that its module knows"
+        hint = "use names that are defined in its module"
         raise UsageError(f"the types of {function.__name__} cannot be read: {error}", hint=hint) from error
 
 
 def _checked_parameter(
-    function: Callable[..., Any], found: inspect.Parameter, types: dict[str, Any]
+    function: Callable[..., Any], parameter: inspect.Parameter, types: dict[str, Any]
 ) -> inspect.Parameter:
     """Return a parameter if it can be passed by name and has a type; `UsageError` otherwise."""
-    if found.kind in (found.VAR_POSITIONAL, found.VAR_KEYWORD, found.POSITIONAL_ONLY):
-        hint = "a model gives arguments by name: write each one out"
-        raise UsageError(f"{function.__name__} cannot be a tool: its parameter {found}", hint=hint)
-    if found.name not in types:
-        hint = f"write `{found.name}: str`, or whatever it is"
-        raise UsageError(f"the parameter {found.name} of {function.__name__} has no type", hint=hint)
-    return found
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        hint = "a model passes arguments by name: declare each as a named parameter"
+        raise UsageError(
+            f"{function.__name__} cannot be a tool: parameter {parameter} cannot be passed by name", hint=hint
+        )
+    if parameter.name not in types:
+        hint = f"annotate it, for example `{parameter.name}: str`"
+        raise UsageError(f"the parameter {parameter.name} of {function.__name__} has no type", hint=hint)
+    return parameter
 
 
-def _struct_field(found: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
+def _struct_field(parameter: inspect.Parameter, kind: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
     """Return a parameter as a struct field. A mutable default is copied for each call."""
-    default = found.default
-    if default is found.empty:
-        return found.name, kind
+    default = parameter.default
+    if default is parameter.empty:
+        return parameter.name, kind
     if isinstance(default, _MUTABLE):
-        return found.name, kind, msgspec.field(default_factory=default.copy)
-    return found.name, kind, default
+        return parameter.name, kind, msgspec.field(default_factory=default.copy)
+    return parameter.name, kind, default
 
 
 def _arguments_struct(function: Callable[..., Any], fields: list[Any]) -> tuple[type[msgspec.Struct], dict[str, Any]]:
@@ -134,9 +138,9 @@ def _parameter_descriptions(section: str) -> dict[str, str]:
         if not line.strip() or indent == 0:
             break
         margin = margin or indent
-        found = _ARGUMENT_LINE.fullmatch(line.strip()) if indent <= margin else None
-        if found:
-            name, meanings[found[1]] = found[1], found[2]
+        match = _ARGUMENT_LINE.fullmatch(line.strip()) if indent <= margin else None
+        if match:
+            name, meanings[match[1]] = match[1], match[2]
         elif name:
             meanings[name] += " " + line.strip()
     return meanings
@@ -157,9 +161,9 @@ class FunctionTool:
     def __init__(self, function: Callable[..., Any], *, name: str | None = None, replay: ReplayMode = "never") -> None:
         self.name = name or function.__name__
         if not _NAME.fullmatch(self.name):
-            raise UsageError(f"not a tool's name: {self.name!r}", hint="use up to 64 letters, digits, - and _")
+            raise UsageError(f"not a valid tool name: {self.name!r}", hint="use at most 64 letters, digits, - and _")
         if replay not in ("safe", "receipt", "never"):
-            raise UsageError(f"no replay word: {replay!r}", hint='use "safe", "receipt" or "never"')
+            raise UsageError(f'replay must be "safe", "receipt" or "never", not {replay!r}')
         self.replay: ReplayMode = replay
         self._described = describe_function(function)
         self.description = self._described.description
@@ -175,8 +179,8 @@ class FunctionTool:
     def check(self) -> None:
         """Raise `UsageError` if the tool declares receipts and has no receipt function."""
         if self.replay == "receipt" and self._receipt is None:
-            hint = f"write a function that takes an Invocation, under @{self.name}.receipt"
-            raise UsageError(f"the tool {self.name} promises receipts but has no receipt function", hint=hint)
+            hint = f"decorate a function that takes a ToolInvocation with @{self.name}.receipt"
+            raise UsageError(f'the tool {self.name} has replay="receipt" but no receipt function', hint=hint)
 
     # Each of the next two methods has two uses: as a decorator it registers the author's function; with an invocation
     # it is the method of the port, which calls that function.
@@ -227,8 +231,11 @@ class FunctionTool:
 
     def _registered(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if self.replay != "receipt":
-            hint = f'declare it with @tool(replay="receipt"), or leave @{self.name}.… out'
-            raise UsageError(f"the tool {self.name} is {self.replay}: it is never asked for a receipt", hint=hint)
+            hint = f'declare it with @tool(replay="receipt"), or remove @{self.name}.…'
+            raise UsageError(
+                f'the tool {self.name} has replay="{self.replay}": its receipt and prepare functions are never called',
+                hint=hint,
+            )
         return function
 
     async def _intent(self, call: ToolInvocation) -> Mapping[str, Any]:
@@ -241,12 +248,12 @@ class FunctionTool:
             return {_REFUSED: error.message}
         if self._prepare is None:
             return {}
-        found = await _call_function(self._prepare, call)
-        if isinstance(found, _Raised):
-            return {_REFUSED: found.text}
+        intent = await _call_function(self._prepare, call)
+        if isinstance(intent, _Raised):
+            return {_REFUSED: intent.text}
         try:
             # Encoded and decoded, so that every attempt sees what the log will hold.
-            return msgspec.json.decode(msgspec.json.encode(found), type=dict[str, Any])
+            return msgspec.json.decode(msgspec.json.encode(intent), type=dict[str, Any])
         except (TypeError, ValueError, RecursionError) as error:
             return {_REFUSED: f"the preparation of {self.name} gave no JSON object: {error}"}
 
@@ -274,14 +281,14 @@ def as_tool(value: object) -> Tool:
         return cast("Tool", value)
     if inspect.isroutine(value):
         return FunctionTool(value)
-    what = f"a tool is a function, or an object with {', '.join(_TOOL_ATTRIBUTES)}, not {type(value).__name__}"
-    raise UsageError(what, hint="write a function with a docstring, under @tool to say how it may be replayed")
+    message = f"a tool must be a function, or an object with {', '.join(_TOOL_ATTRIBUTES)}, not {type(value).__name__}"
+    raise UsageError(message, hint="pass a function with a docstring; @tool sets its replay mode")
 
 
 def as_tools(values: object) -> tuple[Tool, ...]:
     """Apply `as_tool` to each value."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise UsageError(f"tools are a list, not {type(values).__name__}", hint="pass tools=[…], even for one tool")
+        raise UsageError(f"tools must be a list, not {type(values).__name__}", hint="pass tools=[…], even for one tool")
     return tuple(map(as_tool, values))
 
 
@@ -308,14 +315,14 @@ def tool(
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """Return the tools by name; `UsageError` for a duplicate name, or if `check` fails."""
-    found: dict[str, Tool] = {}
+    named: dict[str, Tool] = {}
     for each in tools:
-        if each.name in found:
-            raise UsageError(f"two tools are called {each.name}", hint="give one of them another name")
+        if each.name in named:
+            raise UsageError(f"two tools have the name {each.name}", hint="give one of them another name")
         if isinstance(each, FunctionTool):
             each.check()
-        found[each.name] = each
-    return found
+        named[each.name] = each
+    return named
 
 
 # ── calling the author's functions ───────────────────────────────────────────────────────────────
@@ -360,7 +367,7 @@ class _LiveOutput:
             raise
 
     def _show_for_thread(self, text: str) -> None:
-        with contextlib.suppress(Exception):  # stored in `fault`; there is no caller here to raise it to
+        with contextlib.suppress(Exception):  # stored in `fault`; the event loop is the caller here
             self._show(text)
 
 

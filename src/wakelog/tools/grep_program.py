@@ -23,22 +23,22 @@ _PROBE_BYTES = 8192
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def main(wanted: dict[str, Any]) -> int:
+def main(search: dict[str, Any]) -> int:
     """Print the hits, then the notes; return the exit status."""
     try:
-        pattern = re.compile(wanted["pattern"])
+        pattern = re.compile(search["pattern"])
     except (re.error, RecursionError, OverflowError) as error:
         return _failed(f"not a regular expression: {error}")
-    if not os.path.exists(wanted["root"]):
+    if not os.path.exists(search["root"]):
         return _failed("cannot search: there is no such file or folder")
     missed: Counter[str] = Counter()
-    hits = _hits(pattern, wanted["root"], wanted["glob"], missed)
+    hits = _hits(pattern, search["root"], search["glob"], missed)
     shown = 0
     for name, number, text in hits:
-        if shown == wanted["hits"]:
+        if shown == search["hits"]:
             _print(f"[only the first {shown} hits are shown: narrow the pattern or the path]")
             break
-        where = "/".join(part for part in (wanted["shown"], _one_line(os.fsencode(name))) if part)
+        where = "/".join(part for part in (search["shown"], _one_line(os.fsencode(name))) if part)
         _print(f"{where}:{number}: {text}")
         shown += 1
     if not shown:

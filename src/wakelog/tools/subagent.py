@@ -46,12 +46,12 @@ class SubagentTool:
 
     def __init__(self, others: Mapping[str, SubagentProfile] | None = None) -> None:
         self._others = dict(others or {})
-        whom = {"type": "string", "enum": list(self._others), "description": _AGENT_PARAMETER}
+        agent_schema = {"type": "string", "enum": list(self._others), "description": _AGENT_PARAMETER}
         self.schema: Mapping[str, Any] = {
             "type": "object",
             "properties": {
                 "prompt": {"type": "string", "description": "The task, complete in itself."},
-                **({"agent": whom} if self._others else {}),
+                **({"agent": agent_schema} if self._others else {}),
             },
             "required": ["prompt"],
             "additionalProperties": False,
@@ -59,8 +59,8 @@ class SubagentTool:
 
     def declared(self) -> dict[str, Any]:
         """Return the declaration for the model and the log; the model sees only the names of the others."""
-        told = {"name": self.name, "description": self.description, "schema": self.schema, "replay": self.replay}
-        return told | ({"agents": msgspec.to_builtins(self._others)} if self._others else {})
+        declaration = {"name": self.name, "description": self.description, "schema": self.schema, "replay": self.replay}
+        return declaration | ({"agents": msgspec.to_builtins(self._others)} if self._others else {})
 
     async def prepare(self, call: ToolInvocation) -> Mapping[str, Any]:  # noqa: ARG002 - the port's signature
         """See `ports.Tool`."""
@@ -81,4 +81,4 @@ def declared_profiles(declared: Sequence[Mapping[str, Any]]) -> dict[str, Subage
     try:
         return msgspec.convert(found[0], dict[str, SubagentProfile]) if found else {}
     except msgspec.ValidationError as error:
-        raise Damaged(f"the agents that can be sent cannot be read: {error}", hint="see the tools in force") from None
+        raise Damaged(f"the declared sub-agents cannot be read: {error}", hint="check the tools in force") from None

@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-READY = "/help shows what there is"
+READY = "/help lists commands and keys"
 _VARYING = re.compile(r"\d+ ms|\d+\.\d s|[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] working")
 
 

@@ -15,7 +15,7 @@ from wakelog.version import APP
 
 SCREEN = """\
 wakelog/VERSION, STORE
-· /help shows what there is; Ctrl-D leaves
+· /help lists commands and keys; Ctrl-D leaves
 
 › go
 
@@ -57,7 +57,7 @@ def test_a_screen(shell, script, chat):
     assert re.fullmatch(r"agent_user_1 · …\S+script.jsonl · context \d+ · spent \d+", status)
     assert (entries(shell)[-1]["type"], prompts(shell)) == ("activity", ["go"])
     pane.press("C-d")
-    assert "`wakelog chat agent_user_1` goes on" in pane.ended(0)
+    assert "`wakelog chat agent_user_1` continues this session" in pane.ended(0)
 
 
 def test_nothing_is_written_before_something_is_said(shell, chat):
@@ -66,7 +66,7 @@ def test_nothing_is_written_before_something_is_said(shell, chat):
     pane.expect(READY)
     for command in ("/tree", "/context", "/new", "/xyzzy"):
         pane.say(command)
-    pane.expect("there is no session yet; say something first", "begins a session", "no command /xyzzy")
+    pane.expect("no session yet; send a message first", "begins a new session", "unknown command /xyzzy")
     pane.press("C-d")
     pane.ended(0)
     assert not shell.store.exists() or not list(shell.store.glob("*.jsonl"))
@@ -165,10 +165,10 @@ def test_a_message_is_no_answer(shell, script, chat):
     pane.say("go")
     pane.expect("Run it?  [y] once  [a] always shell, in this session  [n] no, then Enter")
     pane.say("always look before you run")
-    pane.expect("» waits: always look")
+    pane.expect("» queued: always look")
     pane.type("y")
     pane.press("C-c", "C-d")
-    assert "waits for you" in pane.ended(6)
+    assert "agent_user_1 has an open question" in pane.ended(6)
     assert "attention_resolved" not in kinds(shell)
     assert not (shell.folder / "ran").exists()
     again = chat("agent_user_1")
@@ -189,9 +189,9 @@ def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat
     pane.type("y")
     pane.expect("› y")
     gate.open()
-    pane.expect("command: touch ran", "send or clear what you type, then answer")
+    pane.expect("command: touch ran", "send or clear the typed text, then answer")
     pane.press("Enter")
-    pane.expect("» waits: y", "[y] once")
+    pane.expect("» queued: y", "[y] once")
     assert not (shell.folder / "ran").exists()
     pane.say("no")
     pane.expect("✗ shell touch ran · denied")
@@ -209,7 +209,7 @@ def test_keys_on_their_way_do_not_answer(shell, script, chat, gate):
     gate.open()
     pane.say("y")
     os.kill(pane.pid(), signal.SIGCONT)
-    pane.expect("» waits: y", "[y] once")
+    pane.expect("» queued: y", "[y] once")
     assert not (shell.folder / "ran").exists()
 
 
@@ -247,12 +247,12 @@ def test_queued_and_steered_while_busy(shell, script, chat, gate):
     pane.say("go")
     pane.expect("shell cat")
     pane.say("later, please")
-    pane.expect("» waits: later, please")
+    pane.expect("» queued: later, please")
     pane.say("/steer at once, please")
-    pane.expect("» next: at once, please")
+    pane.expect("» next step: at once, please")
     pane.type("this too")
     pane.press("M-s")
-    pane.expect("» next: this too")
+    pane.expect("» next step: this too")
     gate.open()
     pane.expect("Two.")
     pane.until(pane.rests)
@@ -278,7 +278,7 @@ def test_a_message_waits_though_the_instructions_were_changed(shell, script, cha
     pane.expect("shell echo Be kind.")
     pane.until(lambda _: instructions.read_text() == "Be kind.\n")
     pane.say("and this")
-    pane.expect("» waits: and this")
+    pane.expect("» queued: and this")
     gate.open()
     pane.expect("Two.")
     pane.until(pane.rests)
@@ -321,7 +321,7 @@ def test_pressed_twice_it_leaves_and_wake_goes_on(shell, script, chat, gate):
     pane.say("go")
     pane.expect("shell trap")
     pane.press("C-c", "C-c")
-    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(130)
+    assert "left while the agent works; `wakelog wake agent_user_1` continues it" in pane.ended(130)
     assert shell("wake", "agent_user_1").code in (0, 130)
     assert "cancelled" in kinds(shell)
 
@@ -333,7 +333,7 @@ def test_leaving_while_busy_says_how_to_go_on(shell, script, chat, gate):
     pane.say("go")
     pane.expect("shell cat")
     pane.press("C-d")
-    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(0)
+    assert "left while the agent works; `wakelog wake agent_user_1` continues it" in pane.ended(0)
     assert "Finished." in shell("wake", "agent_user_1").out
 
 

@@ -36,13 +36,13 @@ def test_meaning(typed, meant):
 @pytest.mark.parametrize(
     ("typed", "why"),
     [
-        ("/treee", "there is no command /treee; did you mean /tree?"),
-        ("/forkk 12", "there is no command /forkk; did you mean /fork?"),
-        ("/exit", "there is no command /exit; did you mean /quit?"),
-        ("/resume", "there is no command /resume; did you mean /open?"),
-        ("/xyzzy", "there is no command /xyzzy; /help lists them"),
-        ("/rename", "/rename TITLE: give the session a title"),
-        ("/tree now", "/tree takes nothing behind it"),
+        ("/treee", "unknown command /treee; did you mean /tree?"),
+        ("/forkk 12", "unknown command /forkk; did you mean /fork?"),
+        ("/exit", "unknown command /exit; did you mean /quit?"),
+        ("/resume", "unknown command /resume; did you mean /open?"),
+        ("/xyzzy", "unknown command /xyzzy; /help lists all"),
+        ("/rename", "/rename TITLE: set the session's title"),
+        ("/tree now", "/tree takes no argument"),
     ],
 )
 def test_what_cannot_be_followed_says_what_to_do(typed, why):

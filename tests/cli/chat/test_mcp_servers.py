@@ -53,7 +53,7 @@ def test_a_server_is_started_once_and_begun_anew_when_it_was_killed(starts, turn
 def test_a_new_session_of_the_chat_has_the_same_server(starts, turns):
     turns.take()
     turns.pane.say("/new")
-    turns.pane.expect("the next message begins a session")
+    turns.pane.expect("the next message begins a new session")
     turns.pane.say("look")
     turns.pane.until(lambda seen: seen.count("That is all.") == 2 and turns.pane.rests(seen))
     assert len(starts()) == 1

@@ -218,7 +218,7 @@ def test_picked_on_a_terminal(shell, script, chat):
     pane.until(lambda seen: "›  the parser" in seen and "the lexer" not in seen)
     pane.press("BSpace", "BSpace", "BSpace", "BSpace")
     pane.type("zzz")
-    pane.expect("no session fits")
+    pane.expect("no session matches")
     pane.press("BSpace", "BSpace", "BSpace", "Enter")
     pane.expect("› the printer", "An answer.", READY)
     pane.say("go on")

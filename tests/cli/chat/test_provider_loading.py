@@ -31,7 +31,7 @@ def test_a_message_waits_and_comes_back(shell, chat, slow):
     pane.say("precious words")
     pane.expect("connecting to anthropic:m")
     pane.say("and more")
-    pane.expect("» waits: precious words", "» waits: and more")
+    pane.expect("» queued: precious words", "» queued: and more")
     with open(shell.folder / "gate", "w") as opened:
         # The SDK stands at the gate by now; whoever comes after it finds it open.
         (shell.folder / "gate.open").touch()

@@ -100,9 +100,9 @@ def test_a_day(place, server, shell, chat):
     gate.set()
     pane.ended(137)
     again = chat("-c")
-    again.expect("› go", "A long a", "cut off there; starting over", "Recovered.")
+    again.expect("› go", "A long a", "reply interrupted; starting over", "Recovered.")
     again.press("C-d")
-    assert "`wakelog chat agent_user_1` goes on" in again.ended(0)
+    assert "`wakelog chat agent_user_1` continues this session" in again.ended(0)
     assert (shell.folder / "ran").read_text() == "ran\n"
     nodes = Session(store, "agent_user_1").branch().nodes
     assert [node.value.message.text for node in nodes if isinstance(node.value, Message)][-1] == "Recovered."

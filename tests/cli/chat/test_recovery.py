@@ -20,7 +20,7 @@ def test_a_killed_chat_goes_on(shell, script, chat):
     killed = pane.ended(137)
     assert "Part 59" not in killed
     again = chat("-c")
-    seen = again.expect("cut off there; starting over")
+    seen = again.expect("reply interrupted; starting over")
     assert "› go" in seen
     assert "Part 3 of it." in seen[: seen.index("starting over")]
     again.expect("Part 59 of it.")
@@ -59,11 +59,11 @@ def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
     again = chat("-c", "--unknown", "ask", columns=120)
     again.expect("shell cat gate")
     again.say("and this")
-    again.expect("the options hold from the first message on that finds it at rest", "» waits: and this")
+    again.expect("the agent is busy; new options apply to the first message sent when idle", "» queued: and this")
     again.say("/model demo")
-    again.expect("the agent is busy; wait until it rests, or cancel the turn with Esc")
+    again.expect("the agent is busy; wait until it is idle, or cancel the turn with Esc")
     again.say("/steer and that")
-    again.expect("» next: and that")
+    again.expect("» next step: and that")
     gate.open()
     again.expect("› and that", "› and this")
     again.until(again.rests)
@@ -72,7 +72,7 @@ def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
     again.expect("› now")
     again.until(again.rests)
     assert [entry["policy"].get("unknown") for entry in entries(shell) if entry["type"] == "context"][1:] == ["ask"]
-    assert again.scrolled().count("the options hold from") == 1
+    assert again.scrolled().count("new options apply to") == 1
 
 
 def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):
@@ -82,7 +82,7 @@ def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat)
     pane.say("go")
     pane.expect("Part 3 of it.")
     os.kill(pane.pid(), signal.SIGTERM)
-    assert "left; `wakelog wake agent_user_1` goes on" in pane.ended(143)
+    assert "left while the agent works; `wakelog wake agent_user_1` continues it" in pane.ended(143)
     assert b"\x1b[?2004l" in bytes(pane.raw)
     assert entries(shell)[-1]["event"] == "left"
 
@@ -116,9 +116,9 @@ def test_a_session_that_another_process_runs(shell, script, chat, gate):
         if b'"tool_started"' in line:
             break
     pane = chat("agent_user_1")
-    pane.expect("› go", "First I look.", "shell cat gate", "run elsewhere")
+    pane.expect("› go", "First I look.", "shell cat gate", "running in another process")
     pane.say("and this?")
-    pane.expect("» waits: and this?")
+    pane.expect("» queued: and this?")
     gate.open()
     pane.expect("✓ shell cat gate", "Seen.", "› and this?", "Answered.")
     other.communicate()
@@ -171,7 +171,7 @@ def test_what_is_shown_of_a_session_that_is_opened(shell, script, chat):
         words = ("-s", "agent_user_1") if word != "first" else ("--model", model)
         assert shell.process("run", *words, word, typed=b"").code == 0
     pane = chat("agent_user_1")
-    seen = pane.expect("4 messages above this; `wakelog show agent_user_1` shows all", "› third", "Three.", READY)
+    seen = pane.expect("4 messages not shown; `wakelog show agent_user_1` shows all", "› third", "Three.", READY)
     assert "second" not in seen
     before = (shell.store / "agent_user_1.jsonl").read_bytes()
     pane.press("C-d")
@@ -183,7 +183,7 @@ def test_a_long_exchange_is_shown_from_its_end(shell, script, chat):
     long = {"text": "\n\n".join(f"Part {number}." for number in range(100))}
     assert shell.process("run", "--model", script(long), "go", typed=b"").code == 0
     seen = chat("@latest").expect("Part 99.", READY)
-    assert "61 blocks of the last exchange above this" in seen
+    assert "61 blocks of the last exchange not shown" in seen
     assert "Part 10." not in seen
 
 

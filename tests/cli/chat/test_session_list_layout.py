@@ -44,8 +44,8 @@ def test_where_one_is():
     assert "── 1 of 43 ─" in drawn(80, 24)[-6]
     assert "── 1 of 1 ─" in drawn(80, 24, typed="task 42:")[2]
     assert "── 1 of 15+ ─" in drawn(80, 24, typed="task")[-6]
-    assert "no session fits" in drawn(80, 24, typed="zzz")[1]
-    assert "no session yet" in drawn(80, 24, count=0)[1]
+    assert "no session matches" in drawn(80, 24, typed="zzz")[1]
+    assert "no sessions yet" in drawn(80, 24, count=0)[1]
 
 
 def test_how_far_reading_has_come():

@@ -29,8 +29,8 @@ def test_a_notice_of_the_configuration(shell, chat):
     run = shell.process("run", "list .", typed=b"")
     said = [line.removeprefix("wakelog: ") for line in run.err.splitlines() if line.startswith("wakelog: ")]
     pane = chat(columns=200)
-    pane.expect("/help shows")
+    pane.expect("/help lists commands and keys")
     pane.say("list .")
-    seen = pane.expect("is not trusted, so this is left out")
+    seen = pane.expect("is not trusted; settings left out")
     assert said
     assert all(" ".join(words.split()) in " ".join(seen.split()) for words in said)

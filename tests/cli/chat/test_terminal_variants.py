@@ -50,7 +50,7 @@ def test_low(script, chat, gate):
     pane.expect("shell cat gate 5")
     for number in range(6):
         pane.say(f"message {number}")
-    pane.expect("2 more messages wait")
+    pane.expect("2 more queued messages")
     for number in range(8):
         pane.type(f"line {number}")
         pane.press("C-j")

@@ -134,7 +134,7 @@ def test_the_words_of_a_summary_are_no_reply(told):
     assert told.pieces("s", [TextDelta("What was asked:\n\n")]) == []
     assert told.talk.compacting
     assert told(Compaction(summary="x", tokens_before=9000, tokens_after=50)) == [
-        Notice("folded from about 9,000 to 50 tokens")
+        Notice("compacted from about 9,000 to 50 tokens")
     ]
     assert not told.talk.compacting
 
@@ -153,7 +153,7 @@ def test_a_cut_reply_that_begins_again(told):
     told.pieces("r", [TextDelta("One.\n\nTw")])
     assert told(Partial(reply_id="r", content=(Text(text="One.\n\nTwo"),))) == []
     assert told.talk.unfinished_lines(5) == ["Two"]
-    assert told(Resumed(reply_id="r")) == [Block("Two"), Notice("cut off there; starting over", "warn")]
+    assert told(Resumed(reply_id="r")) == [Block("Two"), Notice("reply interrupted; starting over", "warn")]
     told(ModelCall(reply_id="r"))
     assert told.pieces("r", [TextDelta("New.\n\n")]) == [Block("New.")]
     assert told(reply(Text(text="New.\n\nEnd.")), "r") == [Block("End.")]
@@ -186,12 +186,12 @@ def test_a_fault_and_another_try(told):
     assert told(Failed(reason="call", error=fault)) == [Block("Half a"), Notice("the model call failed: busy", "warn")]
     assert told(ModelCall(reply_id="s")) == [Notice("retrying (attempt 2)", "dim")]
     last = FaultReport(kind="auth", message="no key")
-    assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry tries it again", "bad")]
+    assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry runs it again", "bad")]
 
 
 def test_a_head_that_was_moved(told):
     """TREE-3: it is said, unless a command moved it in the course of what it does."""
-    assert told(Head(target_id="e1")) == [Notice("the head was moved: what comes next goes on from there", "dim")]
+    assert told(Head(target_id="e1")) == [Notice("head moved; the next message continues from there", "dim")]
     told.talk.expected_head_moves.add("x")
     assert told(Head(target_id="e1"), "x") == []
 

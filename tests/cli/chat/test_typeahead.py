@@ -48,7 +48,7 @@ def test_nobody_approves_what_they_have_not_seen(shell, script, chat):
     model = script({"toolCalls": [call]}, {"text": "Finished."})
     assert shell.process("run", "--model", model, "go", typed=b"").code == 6
     pane = chat("agent_user_1", ahead=("y", "Enter"))
-    pane.expect("command: touch ran", "» waits: y")
+    pane.expect("command: touch ran", "» queued: y")
     assert "attention_resolved" not in kinds(shell)
     assert not (shell.folder / "ran").exists()
 
@@ -57,7 +57,7 @@ def test_a_model_that_takes_its_time_hears_all_of_it(shell, chat, gate, mcp_serv
     """Two lines before there is anybody to say them to: both are said, in order, and half of a third one stays."""
     mcp_servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
     pane = chat("--model", "demo", ahead=("hello there", "Enter", "list .", "Enter", "half a li"))
-    pane.expect("connecting to slow", "» waits: hello there", "» waits: list .", "› half a li")
+    pane.expect("connecting to slow", "» queued: hello there", "» queued: list .", "› half a li")
     gate.open()
     pane.expect("✓ list .", "› half a li")
     assert prompts(shell) == ["hello there", "list ."]

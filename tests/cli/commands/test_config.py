@@ -91,7 +91,7 @@ def test_what_is_left_out_is_shown_and_said_once(shell, project):
     assert [row["key"] for row in answer.rows if not row["taken"]] == ["store", "mcp.x.command"]
     assert shown(answer)["store"]["value"] == str(shell.store)
     assert answer.err.count("\n") == 1
-    assert f"{path} is not trusted, so this is left out: store (line 2), mcp.x.command (line 4); " in answer.err
+    assert f"{path} is not trusted; settings left out: store (line 2), mcp.x.command (line 4); " in answer.err
     assert f"{path}:2, left out" in shell("config").out
 
 
@@ -134,9 +134,9 @@ def test_every_mistake_of_every_file(shell, mine, project):
     answer = shell("config", "check")
     assert answer.code == 2
     assert answer.out.splitlines() == [
-        f"{path}:1: nothing is called modl; did you mean model?",
+        f"{path}:1: unknown key modl; did you mean model?",
         f"{path}:4: agents.a.keep must be a whole number, 0 or more, not text",
-        f'{theirs}:1:5: this is not TOML: Invalid value; text stands in quotes: key = "text"',
+        f'{theirs}:1:5: invalid TOML: Invalid value; put text in quotes: key = "text"',
         f"3 mistakes in {path}, {theirs}",
     ]
     found = shell("config", "check", "--json")

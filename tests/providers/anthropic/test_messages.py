@@ -304,7 +304,7 @@ def test_a_silent_server(server):
     """RUN-8: a server that says nothing for too long is given up."""
     gate = threading.Event()
     server.play(Answer([*events(started(), *text(0, "one"))[:3], Hold(gate)], headers=STREAMED))
-    parts, end = heard(provider(server, silence_s=0.1), request())
+    parts, end = heard(provider(server, idle_timeout_s=0.1), request())
     gate.set()
     assert parts == (Text(text="one"),)
     assert end == Faulted("timeout", f"{server.url.removeprefix('http://')} took too long", retryable=True)

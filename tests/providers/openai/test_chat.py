@@ -261,7 +261,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*SO_FAR, Hold(gate)])) as server:
-        told = deltas(HttpProvider(CHAT, silence_s=0.2), requested(server))
+        told = deltas(HttpProvider(CHAT, idle_timeout_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 

@@ -317,7 +317,7 @@ def test_a_slow_stream_is_told_as_it_comes():
 def test_silence_is_a_fault():
     gate = threading.Event()
     with serving(Answer([*events(*SO_FAR), Hold(gate)])) as server:
-        told = deltas(HttpProvider(RESPONSES, silence_s=0.2), requested(server))
+        told = deltas(HttpProvider(RESPONSES, idle_timeout_s=0.2), requested(server))
         gate.set()
     assert (told[-1].kind, told[-1].retryable) == ("timeout", True)
 

@@ -27,7 +27,7 @@ async def main(manner):
         print(server, flush=True)
         if manner == "foreign":
             # It was found wanting, and is being ended.
-            await asyncio.to_thread(until, lambda: "nobody speaks any more" in servers._begun[0]._words.text())
+            await asyncio.to_thread(until, lambda: "nobody speaks any more" in servers._started[0]._stderr.text())
         else:
             await asking
         leave()

@@ -153,5 +153,5 @@ def test_a_source_that_cannot_be_read(value):
 @pytest.mark.parametrize("name", ["read", "mcp__other__t", 3, None])
 def test_a_tool_that_goes_by_another_name(name):
     """Law 13: who approves `read` does not approve somebody's program; a log cannot put one behind that name."""
-    with pytest.raises(UsageError, match="goes by a name that is not its own"):
+    with pytest.raises(UsageError, match="has a name that does not match its origin"):
         parse_source({"name": name, "from": {"mcp": {**SERVER.value, "tool": "t"}}})

@@ -128,7 +128,7 @@ def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
             before = children(os.getpid())
             mute = plain("mute")
             waiting = [asyncio.create_task(servers.list_tools(mute)) for _ in range(2)]
-            await asyncio.to_thread(until, lambda: any(each._waiting == 2 for each in servers._begun))
+            await asyncio.to_thread(until, lambda: any(each._waiting == 2 for each in servers._started))
             (guarding,) = await asyncio.to_thread(until, lambda: children(os.getpid()) - before)
             first, second = waiting
             first.cancel()
@@ -218,7 +218,7 @@ def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
     async def main():
         async with ServerPool() as servers:
             counts = [len(await servers.list_tools(plain("growing"))) for _ in range(3)]
-            return counts, len(servers._begun)
+            return counts, len(servers._started)
 
     (first, *others), begun = asyncio.run(main())
     assert (others, begun) == ([first + 1, first + 2], 1)
@@ -240,6 +240,6 @@ def test_those_that_are_gone_are_forgotten():
         async with ServerPool() as servers:
             for _ in range(5):
                 await servers.call(plain(), "die", {})
-            return len(servers._begun)
+            return len(servers._started)
 
     assert asyncio.run(main()) <= 2

@@ -47,9 +47,9 @@ def test_tools_run_from_what_was_declared_alone():
     async def main(told):
         async with ServerPool() as servers:
             tools = mcp_tools([{"name": "read"}, *told], servers)
-            assert not servers._begun
+            assert not servers._started
             ran = await tools["mcp__plain__add"].run(ToolInvocation("r", "c", {"a": 2, "b": 3}))
-            return ran, list(tools), [tool.declared() for tool in tools.values()], len(servers._begun)
+            return ran, list(tools), [tool.declared() for tool in tools.values()], len(servers._started)
 
     told = json.loads(json.dumps(asyncio.run(declared())))
     ran, names, again, begun = asyncio.run(main(told))
@@ -72,7 +72,7 @@ def test_a_real_one_of_the_sdk(tmp_path):
             assert await asked.run("climb", flood.append, steps=1000) == ToolOutcome("there")
             with pytest.raises(ZeroDivisionError):
                 await asked.run("climb", lambda _: 1 / 0, steps=1)
-            return sums, refused, wrong, shown, len(flood), len(asked.servers._begun)
+            return sums, refused, wrong, shown, len(flood), len(asked.servers._started)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
@@ -126,7 +126,7 @@ def test_a_log_cannot_make_an_untrusted_tool_safe():
 def test_what_cannot_be_read_is_noticed():
     heard = []
     found = mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], ServerPool(notice=heard.append))
-    assert (found, heard) == ({}, ["the MCP server a needs a command or a url, and not both"])
+    assert (found, heard) == ({}, ["the MCP server a needs either a command or a url"])
 
 
 # ── what a server is given ───────────────────────────────────────────────────────────────────────
@@ -233,7 +233,7 @@ def test_the_sdk_is_loaded_when_a_server_is_needed():
 def test_outside_of_the_context():
     """Nobody would end what is started there."""
     told = asyncio.run(ServerPool().call(plain(), "add", {}))
-    assert (told.is_error, "inside `async with Servers" in told.text) == (True, True)
+    assert (told.is_error, "ServerPool is used outside of its `async with`" in told.text) == (True, True)
 
 
 # ── servers that go wrong ────────────────────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ def test_a_death_is_an_error_and_the_next_call_starts_it_anew():
             died = await asked.run("die")
             second = (await asked.run("pids")).text
             os.kill(int(second.split()[0]), signal.SIGKILL)
-            done, _ = await asyncio.wait([asked.servers._begun[-1]._task], timeout=PATIENCE_S)
+            done, _ = await asyncio.wait([asked.servers._started[-1]._task], timeout=PATIENCE_S)
             assert done, "nobody noticed that the server is gone"
             return first, died, second, (await asked.run("pids")).text
 
@@ -276,7 +276,7 @@ def test_an_answer_that_never_comes(tmp_path):
         async with asking(plain()) as asked:
             late = await _impatiently(asked, "hang", file=str(tmp_path / "f"))
             after = await asked.run("add", a=1, b=1)
-            return late, after, await asked.run("die"), len(asked.servers._begun)
+            return late, after, await asked.run("die"), len(asked.servers._started)
 
     late, after, died, begun = asyncio.run(main())
     assert late == ToolOutcome(f"The MCP server plain {UNKNOWN}: it took longer than 0.1 s", is_error=True)
@@ -291,10 +291,10 @@ def test_an_answer_that_is_no_message():
     async def main():
         async with asking(plain()) as asked:
             waiting = asyncio.create_task(asked.run("garbage"))
-            await asyncio.to_thread(until, lambda: note in asked.servers._begun[0]._words.text())
+            await asyncio.to_thread(until, lambda: note in asked.servers._started[0]._stderr.text())
             waiting.cancel()
             await asyncio.wait({waiting})
-            return await asked.run("add", a=1, b=1), await asked.run("die"), len(asked.servers._begun)
+            return await asked.run("add", a=1, b=1), await asked.run("die"), len(asked.servers._started)
 
     after, died, begun = asyncio.run(main())
     assert (after, begun) == (ToolOutcome("2"), 1)
@@ -303,7 +303,7 @@ def test_an_answer_that_is_no_message():
 
 async def _impatiently(asked, name, **arguments):
     """Runs a tool with less patience than the server was started with."""
-    connection = asked.servers._begun[0]
+    connection = asked.servers._started[0]
     server = connection._server
     connection._server = msgspec.structs.replace(server, timeout_s=0.1)
     try:
@@ -325,7 +325,7 @@ def test_a_cancelled_call_ends_at_once_and_the_server_is_told(tmp_path):
             assert hanging.cancelled()
             assert await asked.run("add", a=1, b=1) == ToolOutcome("2")
             died = await asked.run("die")
-            return died.text, len(asked.servers._begun)
+            return died.text, len(asked.servers._started)
 
     words, begun = asyncio.run(main())
     assert "asked to stop" in words
@@ -405,7 +405,7 @@ def test_servers_that_are_cancelled_while_their_processes_are_being_spawned():
             await _begun(count, before)
             until(lambda: len(running_servers(os.getpid(), before)) == count)
             watched = Watched(running_servers(os.getpid(), before))
-            assert not any(each._ready.done() for each in servers._begun)
+            assert not any(each._ready.done() for each in servers._started)
             for each in starting:
                 each.cancel()
             await asyncio.wait(starting)
@@ -423,7 +423,7 @@ def test_a_server_whose_task_is_cancelled_while_its_process_is_being_spawned():
             starting = asyncio.create_task(servers.call(_stubborn(0), "add", {}))
             await _begun(1, before)
             watched = Watched(until(lambda: running_servers(os.getpid(), before)))
-            servers._begun[0]._task.cancel()
+            servers._started[0]._task.cancel()
             await asyncio.wait({starting})
         return watched.all_end()
 

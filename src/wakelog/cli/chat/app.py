@@ -56,13 +56,13 @@ class ChatApp:
         self._interrupt_presses = 0
         self._runs_elsewhere = False
         self._deferred_settings = Overrides()
-        """The settings about which the user was already notified that they are delayed."""
+        """The delayed settings that the user was already notified of."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._tools_listed_for: set[str] = set()
-        """The sessions with MCP servers that were already asked for their tools."""
+        """The sessions whose MCP servers have already listed their tools."""
         self._ready_providers: set[str] = set()
-        """The providers that are loaded and were found usable."""
+        """The providers that are loaded and usable."""
         self.view = ChatView(shared_options.color, ChatCompleter(self), self._activity)
         self.view.screen.bind(key_bindings(self, self.view.screen.input))
         channel = LogChannel(self.view.catch_up, self.view.ensure_printed)
@@ -78,7 +78,7 @@ class ChatApp:
     async def run(self, session: Session | None, typeahead: str = "") -> int:
         """Run the chat until the user leaves; return the exit code.
 
-        `session` is None for a new one. Keys pressed `ahead` are processed when the chat is ready.
+        `session` is None for a new one. Keys in `typeahead` are processed when the chat is ready.
         """
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._exit, _SIGTERM_CODE)
         for work in (self.runner.run(), self._watch_session(session)):
@@ -117,7 +117,7 @@ class ChatApp:
             self.open_session(session)
         else:
             self.detach()
-        self.view.notice("/help shows what there is; Ctrl-D leaves")
+        self.view.notice("/help lists commands and keys; Ctrl-D leaves")
         self.view.screen.feed_typeahead()
         while True:
             self._refresh()
@@ -130,14 +130,14 @@ class ChatApp:
 
     def _refresh(self) -> None:
         """Show what is new. Wake a session that another process has left, or that is reachable again."""
-        before, name = (
+        was_blocked, name = (
             self._runs_elsewhere or self.view.is_store_unreachable,
             self.session.name if self.session is not None else "",
         )
         with self.view.report_read_errors():
             self.view.show_new()
             self._runs_elsewhere = bool(name) and self.runner.is_held_elsewhere(name)
-        if before and name and not self._runs_elsewhere and not self.view.is_store_unreachable:
+        if was_blocked and name and not self._runs_elsewhere and not self.view.is_store_unreachable:
             self.runner.request_wake(name)
 
     def _on_idle(self) -> None:
@@ -152,10 +152,10 @@ class ChatApp:
     def _make_exit_hint(self) -> str:
         name = self.session.name if self.session is not None else ""
         if self.runner.busy:
-            return f"left; `wakelog wake {name}` goes on"
+            return f"left while the agent works; `wakelog wake {name}` continues it"
         if self.view.questions.unanswered:
-            return f"{name} waits for you; `wakelog chat {name}` or `wakelog attention {name}` decides"
-        return f"`wakelog chat {name}` goes on"
+            return f"{name} has an open question; answer it with `wakelog chat {name}` or `wakelog attention {name}`"
+        return f"`wakelog chat {name}` continues this session"
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -174,9 +174,9 @@ class ChatApp:
 
     def check_model(self, settings: Overrides) -> str:
         """Return the model of a new session, and start loading its provider."""
-        found = checked_model(settings, cwd=self._cwd, agent=self.options.agent)
-        self._start_task(self._preload_provider(found))
-        return found.spelled
+        choice = checked_model(settings, cwd=self._cwd, agent=self.options.agent)
+        self._start_task(self._preload_provider(choice))
+        return choice.spelled
 
     def _model_for(self, settings: Overrides) -> ModelChoice:
         return model_for(settings, self.session, cwd=self._cwd, agent=self.options.agent)
@@ -201,20 +201,20 @@ class ChatApp:
     # ── user actions ─────────────────────────────────────────────────────────────────────────────
 
     def submit(self, text: str, *, steer: bool = False) -> None:
-        """See `Sitter`."""
+        """See `InputActions`."""
         self._interrupt_presses = 0
-        meant = parse_line(valid_utf8(text))
+        parsed = parse_line(valid_utf8(text))
         try:
-            match meant:
-                case SendMessage(text=words):
-                    self.send(words, steer=steer)
-                case RunCommand(name=name, argument=given):
-                    run_command(self, name, given)
-                case IgnoredLine(reason=why) if why:
-                    self.view.notice(why, "warn")
+            match parsed:
+                case SendMessage(text=message):
+                    self.send(message, steer=steer)
+                case RunCommand(name=name, argument=argument):
+                    run_command(self, name, argument)
+                case IgnoredLine(reason=reason) if reason:
+                    self.view.notice(reason, "warn")
         except WakelogError as error:
             self.view.report_error(error)
-            if isinstance(meant, SendMessage) or (isinstance(meant, RunCommand) and meant.name == "steer"):
+            if isinstance(parsed, SendMessage) or (isinstance(parsed, RunCommand) and parsed.name == "steer"):
                 # A message that could not be sent goes back to the input.
                 self.view.screen.restore_input(text)
 
@@ -228,9 +228,9 @@ class ChatApp:
             self.view.unsent.append(PendingMessage(text, steer))
             self.view.screen.invalidate()
             return
-        terms = self._settings_to_write
-        model = self._model_for(terms)
-        servers = self._servers_to_ask(terms)
+        settings = self._settings_to_write
+        model = self._model_for(settings)
+        servers = self._servers_to_ask(settings)
         if not servers and self._is_provider_ready(model):
             self._append_message(text, steer=steer)
             return
@@ -248,39 +248,39 @@ class ChatApp:
         cwd = self._cwd if self.session is None else self.session.tree.header.cwd
         try:
             await self._prepare_provider(model)
-            found = await list_server_tools(self.runner.servers, servers, cwd)
-            self._send_pending((lambda *_: found) if servers else contact_no_servers)
+            tools = await list_server_tools(self.runner.servers, servers, cwd)
+            self._send_pending((lambda *_: tools) if servers else contact_no_servers)
         except WakelogError as error:
             self.view.report_error(error)
         finally:
             self._restore_input()
             self._connecting, self.view.connecting, self.view.stopping = None, (), False
 
-    def _send_pending(self, served: ListTools) -> None:
+    def _send_pending(self, list_tools: ListTools) -> None:
         """Send the waiting messages in order; the first one may begin the session."""
         while self.view.unsent:
-            waited = self.view.unsent[0]
-            self._append_message(waited.text, steer=waited.steer, served=served)
+            message = self.view.unsent[0]
+            self._append_message(message.text, steer=message.steer, list_tools=list_tools)
             del self.view.unsent[0]
-            served = contact_no_servers
+            list_tools = contact_no_servers
 
     def _restore_input(self) -> None:
         """Put messages that could not be sent back into the input."""
         if self.view.unsent:
-            self.view.screen.restore_input(escape_message("\n".join(waited.text for waited in self.view.unsent)))
+            self.view.screen.restore_input(escape_message("\n".join(message.text for message in self.view.unsent)))
             self.view.unsent.clear()
 
-    def _append_message(self, text: str, *, steer: bool, served: ListTools = contact_no_servers) -> None:
+    def _append_message(self, text: str, *, steer: bool, list_tools: ListTools = contact_no_servers) -> None:
         session = self.session
         if session is None:
             agent, sender = self.options.agent, self.options.sender or "user"
             session = begin_session(
-                self.place.store, self.settings, agent=agent, sender=sender, cwd=self._cwd, list_tools=served
+                self.place.store, self.settings, agent=agent, sender=sender, cwd=self._cwd, list_tools=list_tools
             )
             self.view.attach(session)
             self.settings = Overrides()
         else:
-            self._write_settings(session, served)
+            self._write_settings(session, list_tools)
         self._tools_listed_for.add(session.name)
         session.say(Prompt(content=(Text(text=text),), channel=TERMINAL_CHANNEL), mode="steer" if steer else "followUp")
         self.view.catch_up()
@@ -292,18 +292,18 @@ class ChatApp:
         held = self.session is not None and self.place.store.held(self.session.name) is not None
         return Overrides() if held else self.settings
 
-    def _write_settings(self, session: Session, served: ListTools) -> None:
+    def _write_settings(self, session: Session, list_tools: ListTools) -> None:
         """Write the requested settings, or keep them for a message that is sent while the session is idle."""
-        terms = self._settings_to_write
-        apply_settings(session, terms, served)
-        if terms == self.settings:
+        settings = self._settings_to_write
+        apply_settings(session, settings, list_tools)
+        if settings == self.settings:
             self.settings = Overrides()
         elif self._deferred_settings != self.settings:
             self._deferred_settings = self.settings
-            self.view.notice("the agent is busy: the options hold from the first message on that finds it at rest")
+            self.view.notice("the agent is busy; new options apply to the first message sent when idle")
 
     def interrupt(self) -> None:
-        """See `Sitter`."""
+        """See `InputActions`."""
         if self._connecting is not None:
             self._connecting.cancel()
             self.view.stopping = True
@@ -319,7 +319,7 @@ class ChatApp:
         self.view.screen.invalidate()
 
     def leave(self) -> None:
-        """See `Sitter`."""
+        """See `InputActions`."""
         self._exit(self._exit_code)
 
     @property
@@ -327,23 +327,23 @@ class ChatApp:
         return NEEDS_ATTENTION if self.view.questions.unanswered else 0
 
     def can_answer(self, text: str) -> bool:
-        """See `Sitter`."""
+        """See `InputActions`."""
         return self.view.questions.accepts(text)
 
     def answer(self, text: str) -> None:
-        """See `Sitter`."""
+        """See `InputActions`."""
         assert self.session is not None
         try:
-            decided = self.view.questions.answer(self.session, text)
+            is_decided = self.view.questions.answer(self.session, text)
         except WakelogError as error:
             self.view.report_error(error)
-            decided = False
+            is_decided = False
         self.view.catch_up()
         self.view.update_questions()
-        if decided:
+        if is_decided:
             self.runner.request_wake(self.session.name)
 
     @property
     def is_busy(self) -> bool:
-        """See `Sitter`."""
+        """See `InputActions`."""
         return self.runner.busy or self._runs_elsewhere or self._connecting is not None

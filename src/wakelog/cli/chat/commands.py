@@ -50,22 +50,24 @@ class SlashCommand(msgspec.Struct, frozen=True):
 COMMANDS = {
     command.name: command
     for command in (
-        SlashCommand("fork", "go on from here, or from an entry, in a session of its own", "entry", "[ENTRY]"),
-        SlashCommand("tree", "draw every branch"),
-        SlashCommand("head", "show the head, or go on from an earlier entry", "entry", "[ENTRY]"),
-        SlashCommand("retry", "try a turn that has failed again"),
-        SlashCommand("compact", "let a summary stand for what came before", "text", "[INSTRUCTIONS]"),
-        SlashCommand("model", "show the model, or change it", "model", "[PROVIDER:NAME]"),
-        SlashCommand("ask", "show which tools run unasked, or let one ask again", "tool", "[TOOL]"),
-        SlashCommand("rename", "give the session a title", "text", "TITLE", argument_required=True),
-        SlashCommand("new", "begin another session with the next message"),
-        SlashCommand("open", "go on with another session", "session", "SESSION", argument_required=True),
-        SlashCommand("steer", "say it to a busy agent at its next step", "text", "TEXT", argument_required=True),
-        SlashCommand("attention", "show what waits for you"),
+        SlashCommand("fork", "continue from here, or from an entry, in a new session", "entry", "[ENTRY]"),
+        SlashCommand("tree", "draw all branches"),
+        SlashCommand("head", "show the head, or continue from an earlier entry", "entry", "[ENTRY]"),
+        SlashCommand("retry", "retry a turn that failed"),
+        SlashCommand("compact", "replace older messages with a summary", "text", "[INSTRUCTIONS]"),
+        SlashCommand("model", "show or change the model", "model", "[PROVIDER:NAME]"),
+        SlashCommand("ask", "list tools that run without approval, or require it again", "tool", "[TOOL]"),
+        SlashCommand("rename", "set the session's title", "text", "TITLE", argument_required=True),
+        SlashCommand("new", "begin a new session with the next message"),
+        SlashCommand("open", "open another session", "session", "SESSION", argument_required=True),
+        SlashCommand(
+            "steer", "send a message that a busy agent sees at its next step", "text", "TEXT", argument_required=True
+        ),
+        SlashCommand("attention", "show open questions"),
         SlashCommand("context", "show what the model sees"),
-        SlashCommand("usage", "show what was spent"),
-        SlashCommand("help", "show the commands and keys"),
-        SlashCommand("quit", "leave; the session stays"),
+        SlashCommand("usage", "show tokens and cost"),
+        SlashCommand("help", "list commands and keys"),
+        SlashCommand("quit", "leave the chat; the session is kept"),
     )
 }
 # Names that other programs use.
@@ -87,13 +89,13 @@ _COMMAND_PATTERN = re.compile(r"/([a-z?]*)(?:\s+(.*))?", re.DOTALL)
 
 
 class SendMessage(msgspec.Struct, frozen=True):
-    """A message."""
+    """A line that is sent as a message."""
 
     text: str
 
 
 class RunCommand(msgspec.Struct, frozen=True):
-    """A command with its argument."""
+    """A line that runs a command, with its argument."""
 
     name: str
     argument: str = ""
@@ -109,20 +111,20 @@ ParsedLine: TypeAlias = SendMessage | RunCommand | IgnoredLine
 
 
 def parse_line(typed: str) -> ParsedLine:
-    """Return the meaning of a typed text."""
+    """Parse a typed text into a message, a command, or a line that is ignored."""
     text = typed.strip("\n")
     if not text.strip():
         return IgnoredLine()
     if text.startswith("//"):
         return SendMessage(text[1:])
-    found = _COMMAND_PATTERN.fullmatch(text.rstrip())
-    if found is None:
+    match = _COMMAND_PATTERN.fullmatch(text.rstrip())
+    if match is None:
         return SendMessage(text)
-    return _parse_command(found[1], (found[2] or "").strip())
+    return _parse_command(match[1], (match[2] or "").strip())
 
 
 def escape_message(text: str) -> str:
-    """Return what to type to send `words` as a message."""
+    """Return what to type to send `text` as a message: a leading slash is doubled."""
     return f"/{text}" if text.startswith("/") else text
 
 
@@ -131,12 +133,12 @@ def _parse_command(typed_name: str, argument: str) -> ParsedLine:
     command = COMMANDS.get(name)
     if command is None:
         close = [_SYNONYMS[name]] if name in _SYNONYMS else difflib.get_close_matches(name, COMMANDS, n=1)
-        meant = f"did you mean /{close[0]}?" if close else "/help lists them"
-        return IgnoredLine(f"there is no command /{name}; {meant}")
+        suggestion = f"did you mean /{close[0]}?" if close else "/help lists all"
+        return IgnoredLine(f"unknown command /{name}; {suggestion}")
     if command.argument_required and not argument:
         return IgnoredLine(f"/{name} {command.argument_usage}: {command.help}")
     if argument and not command.argument_kind:
-        return IgnoredLine(f"/{name} takes nothing behind it")
+        return IgnoredLine(f"/{name} takes no argument")
     return RunCommand(name, argument)
 
 
@@ -188,13 +190,13 @@ class ChatContext(Protocol):
 _LINES_MAX = 200
 _HELP_COLUMN, _HELP_MIN_WIDTH = 24, 16
 _KEY_HELP = (
-    ("Enter", "send; while the agent is busy the message waits until it is done"),
-    ("Alt-S", "send so that a busy agent sees it at its next step, as /steer does"),
-    ("Alt-Enter, Ctrl-J", "a new line"),
-    ("Up, Down", "earlier messages, also of other chats"),
-    ("Esc, Ctrl-C", "cancel the turn; again: leave"),
-    ("Ctrl-D, Ctrl-Z", "leave, where nothing is typed; stop for a while"),
-    ("//...", "say something that begins with a slash"),
+    ("Enter", "send; while the agent is busy, the message is queued until it is done"),
+    ("Alt-S", "send to a busy agent at its next step, like /steer"),
+    ("Alt-Enter, Ctrl-J", "insert a new line"),
+    ("Up, Down", "earlier messages, also from other chats"),
+    ("Esc, Ctrl-C", "cancel the turn; press again to leave"),
+    ("Ctrl-D, Ctrl-Z", "leave, if nothing is typed; suspend the program"),
+    ("//...", "send a message that begins with a slash"),
 )
 
 
@@ -205,21 +207,21 @@ def run_command(chat: ChatContext, name: str, argument: str) -> None:
 
 def _require_session(chat: ChatContext) -> Session:
     if chat.session is None:
-        raise UsageError("there is no session yet", hint="say something first, or /open one")
+        raise UsageError("no session yet", hint="send a message first, or /open a session")
     return chat.session
 
 
 def _require_idle(chat: ChatContext) -> None:
     """Raise `Conflict` if the agent is busy: the command would change the session or its settings during a run."""
     if chat.is_busy:
-        raise Conflict("the agent is busy", hint="wait until it rests, or cancel the turn with Esc")
+        raise Conflict("the agent is busy", hint="wait until it is idle, or cancel the turn with Esc")
 
 
 def _print_lines(chat: ChatContext, lines: Iterable[str], full_command: str) -> None:
     drawn = list(lines)
     if len(drawn) > _LINES_MAX:
-        left = f"{len(drawn) - _LINES_MAX:,} lines above this; `wakelog {full_command}` shows all"
-        drawn = [chat.view.look.paint("dim", left), *drawn[-_LINES_MAX:]]
+        omitted = f"{len(drawn) - _LINES_MAX:,} earlier lines not shown; `wakelog {full_command}` shows all"
+        drawn = [chat.view.look.paint("dim", omitted), *drawn[-_LINES_MAX:]]
     chat.view.show_lines(drawn)
 
 
@@ -231,7 +233,7 @@ def _fork(chat: ChatContext, argument: str) -> None:
     _require_idle(chat)
     target = session.read().tree.find(find_entry(session.read(), argument)) if argument else None
     child = fork(session, target)
-    chat.view.notice(f"forked into {child.name}; /open {session.name} goes back")
+    chat.view.notice(f"forked into {child.name}; /open {session.name} returns to the original")
     chat.open_session(child)
 
 
@@ -240,7 +242,7 @@ def _head(chat: ChatContext, argument: str) -> None:
     tree = session.tree
     if not argument:
         where = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else "nowhere"
-        chat.view.notice(f"the head is {where}; /tree shows where else to go on")
+        chat.view.notice(f"the head is {where}; /tree shows all branches")
         return
     _require_idle(chat)
     before = entry_name(tree, tree.nodes[tree.head]) if tree.head is not None else ""
@@ -248,7 +250,7 @@ def _head(chat: ChatContext, argument: str) -> None:
     session.move_head(log.tree.find(find_entry(log, argument)))
     chat.view.catch_up()
     chat.open_session(session)
-    chat.view.notice(f"/head {before} goes back")
+    chat.view.notice(f"/head {before} moves it back")
 
 
 def _tree(chat: ChatContext, _: str) -> None:
@@ -271,18 +273,18 @@ def _compact(chat: ChatContext, argument: str) -> None:
     session = _require_session(chat)
     if chat.is_busy:
         request_compaction(session, instructions=argument)
-        chat.view.notice("it is folded when its work allows")
+        chat.view.notice("compaction requested; it runs when the current work allows")
     else:
         chat.runner.request_compaction(session.name, argument)
 
 
 def _model(chat: ChatContext, argument: str) -> None:
     if not argument:
-        chat.view.notice(f"{chat.view.figures.model or 'no model'} answers; /model PROVIDER:NAME changes that")
+        chat.view.notice(f"model: {chat.view.figures.model or 'none'}; /model PROVIDER:NAME changes it")
     elif chat.session is None:
-        terms = msgspec.structs.replace(chat.settings, model=argument)
-        chat.view.figures = msgspec.structs.replace(chat.view.figures, model=chat.check_model(terms))
-        chat.settings = terms
+        settings = msgspec.structs.replace(chat.settings, model=argument)
+        chat.view.figures = msgspec.structs.replace(chat.view.figures, model=chat.check_model(settings))
+        chat.settings = settings
     else:
         _require_idle(chat)
         apply_settings(chat.session, Overrides(model=argument), contact_no_servers)
@@ -298,7 +300,7 @@ def _ask(chat: ChatContext, argument: str) -> None:
         require_approval(session, argument)
         chat.view.catch_up()
     names = ", ".join(tools_without_approval(session)) or "none"
-    chat.view.notice(f"tools that run unasked in this session: {names}; /ask TOOL lets one ask again")
+    chat.view.notice(f"tools that run without approval in this session: {names}; /ask TOOL requires it again")
 
 
 def _rename(chat: ChatContext, argument: str) -> None:
@@ -311,22 +313,25 @@ def _rename(chat: ChatContext, argument: str) -> None:
 
 def _new(chat: ChatContext, _: str) -> None:
     _require_idle(chat)
-    before = f"; /open {chat.session.name} goes back" if chat.session is not None else ""
+    before = f"; /open {chat.session.name} returns" if chat.session is not None else ""
     chat.detach()
-    chat.view.notice(f"the next message begins a session{before}")
+    chat.view.notice(f"the next message begins a new session{before}")
 
 
 def _open(chat: ChatContext, argument: str) -> None:
     _require_idle(chat)
     address = find_session(chat.shared_options.store_url, argument)
     if address.entry is not None:
-        raise UsageError("a chat goes on from the head", hint="open the session, then /head moves it")
+        raise UsageError(
+            "a chat cannot start at an entry; it continues from the head",
+            hint="/open the session, then move the head with /head",
+        )
     if address.ref != address.name:
-        raise UsageError("that is a log of another store", hint=f"`wakelog chat {address.ref}` opens it")
+        raise UsageError(f"{address.ref} is in another store", hint=f"`wakelog chat {address.ref}` opens it")
     opened = Session(chat.place.store, address.name)
     check_files(opened)
     checked_model(Overrides(), opened)
-    chat.view.notice(f"this is {opened.name}")
+    chat.view.notice(f"opened {opened.name}")
     chat.open_session(opened)
 
 
@@ -340,7 +345,7 @@ def _steer(chat: ChatContext, argument: str) -> None:
 def _attention(chat: ChatContext, _: str) -> None:
     _require_session(chat)
     if not chat.view.repeat_questions():
-        chat.view.notice("nothing waits for you here")
+        chat.view.notice("no open questions")
 
 
 def _context(chat: ChatContext, _: str) -> None:
@@ -359,12 +364,12 @@ def _usage(chat: ChatContext, _: str) -> None:
 
 
 def _help(chat: ChatContext, _: str) -> None:
-    seen = chat.view.look
+    look = chat.view.look
     rows = [(command_usage(command), command.help) for command in COMMANDS.values()]
     lines: list[str] = []
     for left, right in (*rows, *_KEY_HELP):
-        first, *others = wrap(right, max(_HELP_MIN_WIDTH, seen.columns - _HELP_COLUMN - 1))
-        lines.append(f"{seen.paint('bold', pad(left, _HELP_COLUMN))} {first}")
+        first, *others = wrap(right, max(_HELP_MIN_WIDTH, look.columns - _HELP_COLUMN - 1))
+        lines.append(f"{look.paint('bold', pad(left, _HELP_COLUMN))} {first}")
         lines += [f"{' ' * _HELP_COLUMN} {line}" for line in others]
     chat.view.show_lines(lines)
 

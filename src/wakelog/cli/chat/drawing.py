@@ -69,7 +69,7 @@ _DIFF_STYLES = {"+": "good", "-": "bad"}
 
 
 class ItemLayout(msgspec.Struct, frozen=True):
-    """How a chat is drawn: the look, and whether box-drawing lines may be used."""
+    """Drawing options: terminal style, and whether box-drawing characters may be used."""
 
     look: TerminalStyle
     boxes: bool = True
@@ -120,8 +120,8 @@ def _user_message_lines(look: TerminalStyle, text: str) -> list[str]:
 
 
 def _thought_line(look: TerminalStyle, text: str) -> str:
-    words = plural(len(text.split()), "word")
-    return clip(look, f"{look.symbol('∴', '~')} thought, {words}: {first_line(text)}", look.columns)
+    count = plural(len(text.split()), "word")
+    return clip(look, f"{look.symbol('∴', '~')} thought, {count}: {first_line(text)}", look.columns)
 
 
 def _tool_use_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
@@ -139,21 +139,21 @@ def _tool_use_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
 def _decision_line(look: TerminalStyle, decided: Decision) -> str:
     """Return one line with the decision and its tool call."""
     dot, indent = look.symbol("·", "-"), "  " if decided.in_subagent else ""
-    words = f"{indent}{dot} decided: {annotation_text(decided.decision)}"
+    summary = f"{indent}{dot} decided: {annotation_text(decided.decision)}"
     title = tool_title(look, decided.name, decided.input) if decided.name else ""
-    return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (words, title))), look.columns))
+    return look.paint("dim", clip(look, f" {dot} ".join(filter(None, (summary, title))), look.columns))
 
 
 def _outcome_text(look: TerminalStyle, result: ToolResult) -> str:
     """Return the outcome of a tool, shown after its title."""
     dot = look.symbol("·", "-")
     count = len(result.text.rstrip("\n").split("\n")) if result.text.strip() else 0
-    words = [
+    figures = [
         "" if result.effective_status in ("ok", "error") else result.effective_status,
         duration_text(result.duration_ms) if result.duration_ms is not None else "",
         plural(count, "line") if count > 1 and result.effective_status == "ok" else "",
     ]
-    return "".join(f" {dot} {word}" for word in words if word)
+    return "".join(f" {dot} {figure}" for figure in figures if figure)
 
 
 def tool_title(look: TerminalStyle, name: str, tool_input: object) -> str:
@@ -173,7 +173,7 @@ def _change_lines(look: TerminalStyle, used: ToolUse) -> list[str]:
 
 
 def diff_lines(look: TerminalStyle, tool: str, tool_input: object, *, max_lines: int = 0) -> list[str]:
-    """Return the coloured diff of a call, cut to `most` lines (0: all); empty if it changes no file."""
+    """Return the coloured diff of a call, cut to `max_lines` lines (0: all); empty if it changes no file."""
     changed = diff_tool_call(tool, tool_input) or []
     room = max(10, look.columns - 6)
     rows = [(sign, piece) for sign, line in changed for piece in wrap(visible(line), room)]

@@ -26,7 +26,7 @@ _LAST_ORDINARY = chr(_FIRST_WIDE - 1)
 
 
 class GraphemePlaceholders:
-    """Maps graphemes to stand-in characters. When all are in use, the oldest are reused."""
+    """Maps graphemes to placeholder characters. When all are in use, the oldest are reused."""
 
     def __init__(self) -> None:
         self._placeholders: dict[str, str] = {}
@@ -34,7 +34,7 @@ class GraphemePlaceholders:
         self._next = 0
 
     def replace(self, line: str) -> str:
-        """Return a line with a stand-in for each grapheme that would be measured wrongly; colour codes stay."""
+        """Return a line with a placeholder for each grapheme that would be measured wrongly; colour codes stay."""
         if line.isascii():
             return line
         pieces = _COLOUR_CODE.split(line)
@@ -43,7 +43,7 @@ class GraphemePlaceholders:
         )
 
     def placeholder(self, grapheme: str) -> str:
-        """Return the stand-in of a grapheme; usually the grapheme itself."""
+        """Return the placeholder of a grapheme; usually the grapheme itself."""
         if get_cwidth(grapheme) == text_width(grapheme) and not _is_placeholder(grapheme):
             return grapheme
         if grapheme not in self._placeholders:
@@ -59,13 +59,13 @@ class GraphemePlaceholders:
         self._placeholders[grapheme], self._graphemes[placeholder] = placeholder, grapheme
 
     def restore(self, cell: Char) -> Char:
-        """Return a cell with its stand-in replaced by the grapheme, at the width of the layout."""
-        sign = self._graphemes.get(cell.char[:1])
-        if sign is None:
+        """Return a cell with its placeholder replaced by the grapheme, at the width of the layout."""
+        grapheme = self._graphemes.get(cell.char[:1])
+        if grapheme is None:
             return cell
-        made = Char(sign + cell.char[1:], cell.style)
-        made.width = cell.width
-        return made
+        restored = Char(grapheme + cell.char[1:], cell.style)
+        restored.width = cell.width
+        return restored
 
 
 def _is_placeholder(character: str) -> bool:
@@ -73,7 +73,7 @@ def _is_placeholder(character: str) -> bool:
 
 
 class GraphemeWindow(Window):
-    """A window that replaces stand-ins with their graphemes."""
+    """A window that replaces placeholders with their graphemes."""
 
     placeholders = GraphemePlaceholders()
 
@@ -98,7 +98,7 @@ class GraphemeWindow(Window):
 
 
 class VisibleInput(Processor):
-    """Displays signs for invisible characters, and maps positions between text and display."""
+    """Displays symbols for invisible characters, and maps positions between text and display."""
 
     def __init__(self, placeholders: GraphemePlaceholders) -> None:
         self._placeholders = placeholders
@@ -122,13 +122,13 @@ class VisibleInput(Processor):
         """Return the display of each character; that of a grapheme is at its first character, the others are empty."""
         harmful = {found.start() for found in hostile_characters().finditer(line)}
         pictures: list[str] = []
-        for sign in graphemes(line):
+        for grapheme in graphemes(line):
             at = len(pictures)
-            if harmful.isdisjoint(range(at, at + len(sign))):
-                one = self._placeholders.placeholder(sign)
-                pictures += list(sign) if one == sign else [one, *[""] * (len(sign) - 1)]
+            if harmful.isdisjoint(range(at, at + len(grapheme))):
+                one = self._placeholders.placeholder(grapheme)
+                pictures += list(grapheme) if one == grapheme else [one, *[""] * (len(grapheme) - 1)]
             else:
-                pictures += [_visible_character(line, at + more, harmful) for more in range(len(sign))]
+                pictures += [_visible_character(line, at + more, harmful) for more in range(len(grapheme))]
         return pictures
 
 

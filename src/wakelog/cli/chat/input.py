@@ -31,7 +31,7 @@ from wakelog.stores import open_catalog
 
 
 class InputActions(Protocol):
-    """Handler of the keys."""
+    """Actions of the keys."""
 
     def submit(self, text: str, *, steer: bool = False) -> None:
         """Handle a sent text."""
@@ -103,7 +103,7 @@ def key_bindings(actions: InputActions, buffer: Buffer) -> KeyBindings:
 
 
 def _take_text(buffer: Buffer, *, to_history: bool = True) -> str:
-    """Return the typed text and clear the input; with `kept` it goes to the history."""
+    """Return the typed text and clear the input; with `to_history` it is added to the history."""
     text = buffer.text
     buffer.reset(append_to_history=to_history and bool(text.strip()))
     return text
@@ -114,7 +114,7 @@ _SESSIONS_MAX = 50
 _DESCRIPTION_CHARS = 60
 _MODEL_PREFIXES = ("demo", "anthropic:", "openai:", "openai-chat:", "scripted:")
 Candidate = tuple[str, str]
-"""What can be typed, and its description."""
+"""A text to insert, and its description."""
 
 
 class ChatCompleter(Completer):
@@ -129,12 +129,12 @@ class ChatCompleter(Completer):
         text = document.text_before_cursor
         if not text.startswith("/") or "\n" in document.text:
             return
-        word, space, given = text[1:].partition(" ")
+        word, space, argument = text[1:].partition(" ")
         if not space:
-            offers: Iterable[Candidate] = [(command.name, command.help) for command in COMMANDS.values()]
-            yield from _completions(offers, word, displays={name: command_usage(COMMANDS[name]) for name in COMMANDS})
-        elif word in COMMANDS and " " not in given:
-            yield from _completions(self._candidates(COMMANDS[word].argument_kind), given)
+            commands: Iterable[Candidate] = [(command.name, command.help) for command in COMMANDS.values()]
+            yield from _completions(commands, word, displays={name: command_usage(COMMANDS[name]) for name in COMMANDS})
+        elif word in COMMANDS and " " not in argument:
+            yield from _completions(self._candidates(COMMANDS[word].argument_kind), argument)
 
     def _candidates(self, kind: str) -> Iterable[Candidate]:
         try:
@@ -155,23 +155,27 @@ class ChatCompleter(Completer):
             return []
         tree, names = session.tree, EntryNames(session.tree)
         nodes = [node for node in reversed(session.branch().nodes) if isinstance(node.value, Message)]
-        told = [
+        messages = [
             (names.short(node), parts_text(node.value.message.parts))
             for node in nodes[: 2 * _CANDIDATES_MAX]
             if isinstance(node.value, Message) and node.value.message.text
         ]
-        return [*told, *((label, "a label") for label in node_labels(tree).values())]
+        return [*messages, *((label, "label") for label in node_labels(tree).values())]
 
     def _model_candidates(self) -> Iterable[Candidate]:
         session = self._chat.session
         nodes = session.branch().nodes if session is not None else ()
-        said = [node.value.message for node in reversed(nodes) if isinstance(node.value, Message)]
-        used = [format_model(reply.provider, reply.model) for reply in said if isinstance(reply, Reply) and reply.model]
-        return [*((name, "answered before") for name in dict.fromkeys(used)), *((name, "") for name in _MODEL_PREFIXES)]
+        messages = [node.value.message for node in reversed(nodes) if isinstance(node.value, Message)]
+        used = [
+            format_model(reply.provider, reply.model) for reply in messages if isinstance(reply, Reply) and reply.model
+        ]
+        return [*((name, "used before") for name in dict.fromkeys(used)), *((name, "") for name in _MODEL_PREFIXES)]
 
     def _tool_candidates(self) -> Iterable[Candidate]:
         session = self._chat.session
-        return [(name, "runs unasked") for name in tools_without_approval(session)] if session is not None else []
+        return (
+            [(name, "runs without approval") for name in tools_without_approval(session)] if session is not None else []
+        )
 
     def _session_candidates(self) -> Iterable[Candidate]:
         """Return the last changed sessions, as of the first request."""

@@ -37,9 +37,9 @@ class Thought(msgspec.Struct, frozen=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True):
-    """A tool call with its result; indented if it is `inside` a sub-agent.
+    """A tool call with its result; indented if it was made in a sub-agent.
 
-    `told`: its input was already shown in full, because approval was requested.
+    `input_shown`: its input was already shown in full, because approval was requested.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class DrawnLines(msgspec.Struct, frozen=True):
-    """Lines that are drawn already."""
+    """Lines that are already drawn."""
 
     lines: tuple[str, ...]
 
@@ -99,7 +99,7 @@ _FENCE_INDENT_MAX = 3
 
 
 class BlockSplitter:
-    """Splits one streamed text."""
+    """Splits one streamed text into Markdown blocks."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -187,7 +187,7 @@ class BlockSplitter:
 
 
 class ReplyAssembler:
-    """A reply that is not finished."""
+    """Assembles the display items of one streamed reply."""
 
     def __init__(self) -> None:
         self._splitter = BlockSplitter()

@@ -47,7 +47,7 @@ class FrameTime(msgspec.Struct, frozen=True):
 def live_lines(
     look: TerminalStyle, transcript: ChatTranscript, frame_time: FrameTime, waiting_calls: Collection[ToolCallKey] = ()
 ) -> list[str]:
-    """Return the lines of everything unfinished. A call that a person is `asked` about has no spinner."""
+    """Return the lines of everything unfinished. A tool call in `waiting_calls` has no spinner."""
     spinner = frame_time.spinner(look)
     lines = [thinking_line(look, transcript.thinking)] if transcript.thinking else []
     lines += _unfinished_block(look, transcript.unfinished_lines(_BLOCK_LINES))
@@ -58,7 +58,7 @@ def live_lines(
     ]
     lines += _rest_count(look, len(tools) - _TOOLS_MAX, "more tools")
     if transcript.compacting:
-        lines.append(look.paint("dim", f"{spinner} folding".strip()))
+        lines.append(look.paint("dim", f"{spinner} compacting".strip()))
     queue = [(queued.message, queued.mode) for queued in transcript.queue.values()]
     waiting = [PendingMessage(message.text, mode == "steer") for message, mode in queue if message is not None]
     return lines + pending_message_lines(look, waiting)
@@ -67,16 +67,18 @@ def live_lines(
 def pending_message_lines(look: TerminalStyle, waiting: Sequence[PendingMessage]) -> list[str]:
     """Return the lines of messages that are queued or not sent yet."""
     mark = look.symbol("»", ">>")
-    lines = [f"{mark} {'next' if one.steer else 'waits'}: {first_line(one.text)}" for one in waiting[:_MESSAGES_MAX]]
+    lines = [
+        f"{mark} {'next step' if one.steer else 'queued'}: {first_line(one.text)}" for one in waiting[:_MESSAGES_MAX]
+    ]
     drawn = [look.paint("dim", clip(look, line, look.columns)) for line in lines]
-    return drawn + _rest_count(look, len(waiting) - _MESSAGES_MAX, "more messages wait")
+    return drawn + _rest_count(look, len(waiting) - _MESSAGES_MAX, "more queued messages")
 
 
 def connecting_line(look: TerminalStyle, frame_time: FrameTime, names: Sequence[str], *, stopping: bool) -> str:
     """Return the line with the servers (or the model) that a session waits for; `stopping` after a cancel."""
     doing = "stopping" if stopping else "connecting to"
-    words = f"{frame_time.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
-    return look.paint("dim", clip(look, words, look.columns))
+    text = f"{frame_time.spinner(look)} {doing} {', '.join(map(visible, names))}".strip()
+    return look.paint("dim", clip(look, text, look.columns))
 
 
 def activity_text(
@@ -93,7 +95,7 @@ def activity_text(
     if busy and cancelling:
         return f"cancelling, {again}"
     if busy:
-        return f"{frame_time.spinner(look)} {'run elsewhere' if runs_elsewhere else 'working'}".strip()
+        return f"{frame_time.spinner(look)} {'running in another process' if runs_elsewhere else 'working'}".strip()
     return again if interrupt_pressed else ""
 
 
@@ -190,7 +192,7 @@ def _cost_text(micros: int | None) -> str:
 _GRAPHEME_CHARS = 12
 
 
-# ── live ─────────────────────────────────────────────────────────────────────────────────────────
+# ── lines ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def running_tool_line(look: TerminalStyle, tool: RunningTool, spinner: str, now: int) -> str:
@@ -216,7 +218,7 @@ def _last_whole_words(text: str, width: int) -> str:
 
 def thinking_line(look: TerminalStyle, text: str) -> str:
     """Return the end of the current thought, on one line."""
-    # Enough characters for the end of the line: no common grapheme has more than `_SIGN_CHARS`.
-    words = visible(" ".join(text[-look.columns * _GRAPHEME_CHARS :].split()))
-    end = _last_whole_words(words, max(8, look.columns - 15))
+    # Enough characters for the end of the line: no common grapheme has more than `_GRAPHEME_CHARS`.
+    shown = visible(" ".join(text[-look.columns * _GRAPHEME_CHARS :].split()))
+    end = _last_whole_words(shown, max(8, look.columns - 15))
     return look.paint("dim", f"{look.symbol('∴', '~')} thinking {look.symbol('…', '...')} {end}")

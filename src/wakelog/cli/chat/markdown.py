@@ -54,9 +54,9 @@ def markdown_lines(look: TerminalStyle, text: str, *, boxes: bool = True) -> lis
     console = Console(width=look.columns, force_terminal=True, color_system="standard", legacy_windows=False)
     options = console.options.update(width=look.columns)
     options.encoding = "utf-8" if look.utf8 and boxes else "ascii"
-    made = _Markdown("", code_theme=_THEME, hyperlinks=False)
-    made.parsed = _keep_line_breaks(_parser().parse("\n".join(lines)))
-    drawn = [_draw_line(look, line) for line in console.render_lines(made, options, pad=False)]
+    document = _Markdown("", code_theme=_THEME, hyperlinks=False)
+    document.parsed = _keep_line_breaks(_parser().parse("\n".join(lines)))
+    drawn = [_draw_line(look, line) for line in console.render_lines(document, options, pad=False)]
     drawn = drawn if look.utf8 and boxes else [line.translate(_ASCII_BOXES) for line in drawn]
     return _trim_blank_lines(drawn)
 
@@ -91,5 +91,5 @@ def _styled(look: TerminalStyle, text: str, style: Style | None) -> str:
 
 def _trim_blank_lines(lines: list[str]) -> list[str]:
     """Remove blank lines at both ends; the caller decides on the spacing between blocks."""
-    said = [at for at, line in enumerate(lines) if _COLOUR_CODE.sub("", line).strip()]
-    return lines[said[0] : said[-1] + 1] if said else []
+    filled = [at for at, line in enumerate(lines) if _COLOUR_CODE.sub("", line).strip()]
+    return lines[filled[0] : filled[-1] + 1] if filled else []

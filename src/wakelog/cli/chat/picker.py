@@ -35,8 +35,7 @@ from wakelog.cli.ui.quantities import now_ms
 from wakelog.cli.ui.terminal import TerminalStyle, graphemes
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import Entry, Message
-from wakelog.log.entry import SessionHeader as Begun
+from wakelog.log.entry import Entry, Message, SessionHeader
 from wakelog.log.lines import EntryReader
 from wakelog.ports.catalogs import SessionRow
 from wakelog.ports.stores import Store
@@ -50,16 +49,16 @@ _KEY_SEQUENCE_S = 0.1
 
 
 def pick(look: TerminalStyle, place: StoreLocation) -> tuple[str | None, str]:
-    """Return the name of the picked session, or None; and the keys that were pressed for the chat after it."""
+    """Return the name of the picked session, or None; and the keys pressed after the choice, which are for the chat."""
     picker = _PickerApp(look, place, SessionList(ROWS_MAX))
-    with take_typeahead(picker.app.input.fileno()) as ahead:
+    with take_typeahead(picker.app.input.fileno()) as typeahead:
         # The first Enter ends the keys for the list, even if there is nothing to open yet.
-        mine, enter, rest = ahead.partition("\r")
-        return picker.run(mine + enter), rest
+        own, enter, rest = typeahead.partition("\r")
+        return picker.run(own + enter), rest
 
 
 class _PickerApp:
-    """The list on the terminal."""
+    """The session list as a terminal application."""
 
     def __init__(self, look: TerminalStyle, place: StoreLocation, session_list: SessionList) -> None:
         self._look = look
@@ -90,14 +89,14 @@ class _PickerApp:
         """Read the catalog in a thread. It continues during the chat, so that the next list is complete."""
         loop = asyncio.get_running_loop()
 
-        def tell(listed: ReadProgress) -> None:
+        def report(progress: ReadProgress) -> None:
             # The event loop may be closed by now.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._update, listed)
+                loop.call_soon_threadsafe(self._update, progress)
 
         def read() -> None:
             with contextlib.closing(open_catalog(self._place.url, self._place.store)) as catalog:
-                read_rows(catalog, tell)
+                read_rows(catalog, report)
 
         try:
             await run_in_daemon_thread(read)
@@ -105,8 +104,8 @@ class _PickerApp:
             if not self.app.is_done:
                 self.app.exit(exception=error)
 
-    def _update(self, listed: ReadProgress) -> None:
-        self._list.update(listed)
+    def _update(self, progress: ReadProgress) -> None:
+        self._list.update(progress)
         # The last key may have closed the list.
         if (row := self._list.delayed_choice) is not None and not self.app.is_done:
             self.app.exit(result=row.name)
@@ -118,8 +117,8 @@ class _PickerApp:
         self._list.set_height(shape.rows)
         chosen = self._list.chosen_row
         preview = self._preview(chosen) if chosen is not None and shape.preview else ""
-        seen = msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, size.columns))
-        lines = page_lines(seen, page_of(self._list), preview, now_ms(), shape)
+        look = msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, size.columns))
+        lines = page_lines(look, page_of(self._list), preview, now_ms(), shape)
         return list(map(GraphemeWindow.placeholders.replace, lines))
 
     def _preview(self, row: SessionRow) -> str:
@@ -198,12 +197,12 @@ def _entries_backwards(store: Store, name: str) -> Iterator[Entry | None]:
             for entry in EntryReader(next_seq=0).feed_all([line]):
                 place = None if entry.id == place else place
                 yield entry if place is None else None
-                if isinstance(entry.value, Begun) and (origin := entry.value.parent) and origin.kind == "fork":
+                if isinstance(entry.value, SessionHeader) and (origin := entry.value.parent) and origin.kind == "fork":
                     name, place = origin.session, origin.entry
 
 
 def _message_text(entry: Entry | None) -> str:
     match entry.value if entry is not None else None:
-        case Message(message=Prompt() | Reply() as said) if said.text.strip():
-            return f"{'you' if isinstance(said, Prompt) else 'agent'}: {said.text[:_PREVIEW_CHARS]}"
+        case Message(message=Prompt() | Reply() as message) if message.text.strip():
+            return f"{'you' if isinstance(message, Prompt) else 'agent'}: {message.text[:_PREVIEW_CHARS]}"
     return ""

@@ -21,7 +21,7 @@ _ANSWER_LABELS = {
     "ran": "yes",
     "did not run": "no",
     "run again": "run it again",
-    "unknown": "not known, tell the model so",
+    "unknown": "unknown, tell the model so",
     "later": "later",
 }
 # The word that may be typed for each letter, in the order in which the letters are offered.
@@ -42,7 +42,9 @@ class OpenQuestions:
     @property
     def current(self) -> OpenQuestion | None:
         """Return the question to answer next, or None."""
-        return next((asked for asked in self.unanswered if asked.question.attention.id not in self._postponed), None)
+        return next(
+            (question for question in self.unanswered if question.question.attention.id not in self._postponed), None
+        )
 
     def update(self, session: Session) -> None:
         """Find the open questions; another process may have answered or raised some."""
@@ -50,11 +52,11 @@ class OpenQuestions:
 
     def take_unprinted(self) -> OpenQuestion | None:
         """Return the current question if it was not printed yet, and mark it as printed."""
-        asked = self.current
-        if asked is None or asked.question.attention.id in self._printed:
+        question = self.current
+        if question is None or question.question.attention.id in self._printed:
             return None
-        self._printed.add(asked.question.attention.id)
-        return asked
+        self._printed.add(question.question.attention.id)
+        return question
 
     def reset(self) -> None:
         """Ask all questions again."""
@@ -76,16 +78,16 @@ class OpenQuestions:
         return self.is_answerable and self.current is not None and _parse_answer(self.current, text) is not None
 
     def answer(self, root: Session, text: str) -> bool:
-        """Append the decision that a line stands for. False if there is nothing to continue with."""
-        asked = self.current
-        word = _parse_answer(asked, text) if asked is not None else None
-        if asked is None or word is None:
+        """Append the decision that a line stands for; return whether the session can continue now."""
+        question = self.current
+        word = _parse_answer(question, text) if question is not None else None
+        if question is None or word is None:
             return False
         if word == "later":
-            self._postponed.add(asked.question.attention.id)
+            self._postponed.add(question.question.attention.id)
             return False
-        alike = [other for other in self.unanswered if other is not asked and _is_same_approval(other, asked)]
-        decided = decide_question(root, asked, word)
+        alike = [other for other in self.unanswered if other is not question and _is_same_approval(other, question)]
+        decided = decide_question(root, question, word)
         for other in alike if word == "always" else ():
             decide_question(root, other, "approve")
         return decided
@@ -121,9 +123,9 @@ def answer_lines(look: TerminalStyle, question: OpenQuestion, *, is_answerable: 
     title = _TITLES.get(question.question.attention.reason, "Did it run?")
     answers = _answers_for(question)
     tool = clip(look, visible(question.tool), _TOOL_WIDTH)
-    called = {word: words.replace("{tool}", tool) for word, words in _ANSWER_LABELS.items()}
-    keys = "  ".join(f"[{key}] {called[answers[key]]}" for key in _ANSWER_WORDS if key in answers)
-    how = f"{keys}, then Enter" if is_answerable else "send or clear what you type, then answer"
+    labels = {word: label.replace("{tool}", tool) for word, label in _ANSWER_LABELS.items()}
+    keys = "  ".join(f"[{key}] {labels[answers[key]]}" for key in _ANSWER_WORDS if key in answers)
+    prompt = f"{keys}, then Enter" if is_answerable else "send or clear the typed text, then answer"
     about = f"{tool}: " if tool else ""
-    lines = wrap(f"{about}{title}  {how}", look.columns)
+    lines = wrap(f"{about}{title}  {prompt}", look.columns)
     return [look.paint("warn", line) for line in lines]

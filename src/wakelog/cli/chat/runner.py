@@ -87,7 +87,7 @@ class SessionRunner:
         if instructions is not None:
             done = await compact_now(self._runtime, self._name, instructions=instructions)
             if done.entry is None:
-                raise WakelogError(f"not folded: {done.reason}")
+                raise WakelogError(f"not compacted: {done.reason}")
         await prepare_model(self._runtime, Session(self._runtime.store, self._name))
         await wake(self._runtime, self._name)
 
@@ -97,10 +97,10 @@ class SessionRunner:
 
     def cancel(self, session: Session) -> bool:
         """Append a cancel of the turn, whichever process runs it; False if there is no turn."""
-        asked = request_cancel(session)
-        if asked is not None and not self.busy:
+        entry = request_cancel(session)
+        if entry is not None and not self.busy:
             self.request_wake(session.name)
-        return asked is not None
+        return entry is not None
 
 
 class LogChannel:
@@ -153,27 +153,27 @@ class ChatWatcher:
         reader = EntryReader(next_seq=self._next)
         entries = [SessionEntry(self.name, entry) for entry in reader.feed_all(news.lines)]
         self._next = reader.next_seq
-        own = [heard.entry for heard in entries]
-        over = self._track_subagents(entries)
-        inner = [heard for child in list(self._children) for heard in self._child_entries(child)]
-        over |= self._track_subagents(inner)
-        for child in over:
+        own = [item.entry for item in entries]
+        ended = self._track_subagents(entries)
+        inner = [item for child in list(self._children) for item in self._child_entries(child)]
+        ended |= self._track_subagents(inner)
+        for child in ended:
             self._children.pop(child, None)
         if inner:
-            entries = sorted([*entries, *inner], key=lambda heard: heard.entry.value.timestamp)
+            entries = sorted([*entries, *inner], key=lambda item: item.entry.value.timestamp)
         return [*entries, *self._pieces.take(news, own)]
 
     def _track_subagents(self, entries: list[SessionEntry]) -> set[str]:
         """Record started sub-agents; return those with a result, because nothing more happens in them."""
-        over: set[str] = set()
-        for heard in entries:
-            match heard.entry.value:
+        ended: set[str] = set()
+        for item in entries:
+            match item.entry.value:
                 case Spawned(child_session=child, reply_id=reply_id, tool_call_id=call_id):
                     self._children.setdefault(child, 0)
-                    self._spawned_by[heard.session, reply_id, call_id] = child
+                    self._spawned_by[item.session, reply_id, call_id] = child
                 case Message(message=ToolResult(reply_id=reply_id, tool_call_id=call_id)):
-                    over.add(self._spawned_by.pop((heard.session, reply_id or "", call_id), ""))
-        return over
+                    ended.add(self._spawned_by.pop((item.session, reply_id or "", call_id), ""))
+        return ended
 
     def _child_entries(self, child: str) -> list[SessionEntry]:
         reader = EntryReader(next_seq=self._children[child])

@@ -88,7 +88,7 @@ def _read_lines(path: str) -> list[bytes]:
 
 
 def _decode_line(line: bytes) -> str | None:
-    """Return the text of a line; None if the line is cut or foreign."""
+    """Return the text of a line; None if the line is incomplete or not a JSON string."""
     try:
         text: str = msgspec.json.decode(line, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,10 +97,10 @@ def _decode_line(line: bytes) -> str | None:
 
 
 def _rewrite_file(path: str, lines: list[bytes]) -> None:
-    beside = f"{path}.{os.getpid()}"
+    temporary = f"{path}.{os.getpid()}"
     with contextlib.suppress(OSError):
-        _write_file(beside, b"".join(line + b"\n" for line in lines), os.O_TRUNC)
-        os.replace(beside, path)
+        _write_file(temporary, b"".join(line + b"\n" for line in lines), os.O_TRUNC)
+        os.replace(temporary, path)
 
 
 def _write_file(path: str, content: bytes, flags: int) -> None:
@@ -183,7 +183,7 @@ class Screen:
 
     @property
     def look(self) -> TerminalStyle:
-        """Return the look for the terminal's current width."""
+        """Return the style for the terminal's current width."""
         return msgspec.structs.replace(self._look, width=max(_MIN_COLUMNS, self._output.get_size().columns))
 
     @property
@@ -194,7 +194,7 @@ class Screen:
         return not select.select([self.app.input.fileno()], [], [], 0)[0]
 
     async def run(self, typeahead: str = "") -> int:
-        """Run on the terminal until the user leaves; return the exit code. Keys pressed `ahead` come first."""
+        """Run on the terminal until the user leaves; return the exit code. Keys in `typeahead` come first."""
         with take_typeahead(self.app.input.fileno()) as typed:
             # Keys that the session list received and did not use come between the two.
             self._typeahead = [*parse_keys(typeahead), *get_typeahead(self.app.input), *parse_keys(typed)]

@@ -17,8 +17,7 @@ import msgspec
 
 from wakelog.cli.ui.quantities import age_text
 from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
-from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, clip, table, wrap
-from wakelog.cli.ui.terminal import text_width as cells_of
+from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, clip, table, text_width, wrap
 from wakelog.ports.catalogs import Catalog, SessionRow
 
 FIRST_ROWS = 50
@@ -48,11 +47,11 @@ def read_rows(catalog: Catalog, report: ReportProgress, clock: Callable[[], floa
 class _ProgressReporter:
     """Turns the steps of a refresh into reports."""
 
-    def __init__(self, catalog: Catalog, tell: ReportProgress, seconds: Callable[[], float]) -> None:
+    def __init__(self, catalog: Catalog, report: ReportProgress, clock: Callable[[], float]) -> None:
         self._catalog = catalog
-        self._report = tell
-        self._clock = seconds
-        self._started = seconds()
+        self._report = report
+        self._clock = clock
+        self._started = clock()
         self._last_progress = 0.0
         self._last_rows = 0.0
 
@@ -163,10 +162,12 @@ def matches(row: SessionRow, text: str) -> bool:
     words = text.casefold().split()
     if not words:
         return True
-    there = "\n".join(
-        word for word in (row.name, row.title, row.prompt, row.model, row.cwd, row.state, row.agent, row.sender) if word
+    searched = "\n".join(
+        field
+        for field in (row.name, row.title, row.prompt, row.model, row.cwd, row.state, row.agent, row.sender)
+        if field
     ).casefold()
-    return all(word in there for word in words)
+    return all(word in searched for word in words)
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -231,7 +232,7 @@ def page_lines(look: TerminalStyle, page: Page, preview: str, now: int, layout: 
     columns = list(compress([column for column, _ in _COLUMNS], fitting))
     yield from table(look, columns, [list(compress(row, fitting)) for row in rows], headed=False)
     if not page.rows and page.progress.is_complete:
-        yield look.paint("dim", "no session fits" if page.filter else "no session yet")
+        yield look.paint("dim", "no session matches" if page.filter else "no sessions yet")
     if layout.has_rule:
         yield look.paint("dim", _rule_line(look, page))
     lines = [piece for line in visible_lines(preview.strip("\n")) for piece in wrap(line, look.columns)]
@@ -245,8 +246,8 @@ def _rule_line(look: TerminalStyle, page: Page) -> str:
     line = look.symbol("─", "-")
     words = [f"{page.position:,} of {page.match_count:,}{'' if page.is_count_final else '+'}"] if page.rows else []
     words += [] if page.progress.is_complete else [_progress_text(look, page.progress)]
-    said = clip(look, f"{line * 2} {', '.join(words)} " if words else "", look.columns)
-    return said + line * (look.columns - cells_of(said))
+    prefix = clip(look, f"{line * 2} {', '.join(words)} " if words else "", look.columns)
+    return prefix + line * (look.columns - text_width(prefix))
 
 
 def _progress_text(look: TerminalStyle, progress: ReadProgress) -> str:

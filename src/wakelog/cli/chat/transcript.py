@@ -62,7 +62,7 @@ class ChatTranscript:
         self.printed_replies: set[str] = set()
         """The replies that were displayed completely."""
         self.inputs_shown: set[ToolCallKey] = set()
-        """The tool calls with inputs that were shown in full, because approval was requested."""
+        """The tool calls whose input was shown in full, because approval was requested."""
         self.context: ContextEntry | None = None
         """The settings in force."""
         self.expected_head_moves: set[str] = set()
@@ -144,17 +144,17 @@ class ChatTranscript:
 
     def _decision(self, session: str, decision: AttentionResolved) -> Decision:
         call = self._tool_calls.get(self._questions.pop(decision.attention_id, ("", "", "")))
-        name, given = (call.name, call.input) if call is not None else ("", None)
-        return Decision(decision, name, given, session != self._session)
+        name, tool_input = (call.name, call.input) if call is not None else ("", None)
+        return Decision(decision, name, tool_input, session != self._session)
 
     def _own_entry(self, entry: Entry) -> list[Item]:
-        tried = self._retries.on_entry(self._session, entry)
+        retry_notice = self._retries.on_entry(self._session, entry)
         match entry.value:
             case Message(message=Reply() as reply):
                 return self._reply(entry.id, reply)
-            case Message(message=Prompt() as said):
-                self._remove_queued(said.queued_id)
-                return [UserMessage(said.text)]
+            case Message(message=Prompt() as prompt):
+                self._remove_queued(prompt.queued_id)
+                return [UserMessage(prompt.text)]
             case Message(message=Note() as note):
                 return [Notice(note.text, "dim")]
             case Queued(mode=mode, message=message):
@@ -163,10 +163,10 @@ class ChatTranscript:
                     self.queue[entry.id] = entry.value
                 return []
             case ModelCall(reply_id=reply_id, purpose=purpose, queued_id=queued_id):
-                again = [Notice(tried, "dim")] if tried else []
+                again = [Notice(retry_notice, "dim")] if retry_notice else []
                 return [*again, *self._model_call(reply_id, purpose, queued_id)]
-            case Failed() if tried:
-                return [*self._finish_replies(), Notice(tried, "warn")]
+            case Failed() if retry_notice:
+                return [*self._finish_replies(), Notice(retry_notice, "warn")]
             case Partial() as partial:
                 return self._partial(partial)
             case Resumed(reply_id=reply_id, strategy=strategy):
@@ -181,28 +181,30 @@ class ChatTranscript:
                 return [*self._finish_replies(), Notice("cancelled", "warn")]
             case Failed(error=error, reason=reason):
                 why = (error.message or error.kind) if error is not None else reason
-                return [*self._finish_replies(), Notice(f"the turn failed: {why}; /retry tries it again", "bad")]
+                return [*self._finish_replies(), Notice(f"the turn failed: {why}; /retry runs it again", "bad")]
             case Compaction(tokens_before=before, tokens_after=after):
                 self.compacting = False
                 known = before is not None and after is not None
                 sizes = f" from about {before:,} to {after:,} tokens" if known else ""
-                return [Notice(f"folded{sizes}", "dim")]
+                return [Notice(f"compacted{sizes}", "dim")]
             case ModelChange(model=model, provider=provider):
-                return [Notice(f"from here on {format_model(provider, model)} answers", "dim")]
-            case ContextEntry() as record:
-                was, self.context = self.context, record
-                return [Notice(f"context: {describe_context(record, was)}", "dim")] if was is not None else []
+                return [Notice(f"model changed to {format_model(provider, model)}", "dim")]
+            case ContextEntry() as context:
+                previous, self.context = self.context, context
+                return (
+                    [Notice(f"context: {describe_context(context, previous)}", "dim")] if previous is not None else []
+                )
             case SessionRenamed(title=title):
-                return [Notice(f"now called {title}" if title else "has no title now", "dim")]
+                return [Notice(f"renamed to {title}" if title else "title removed", "dim")]
             case Head() if entry.id in self.expected_head_moves:
                 return self._finish_replies()
             case Head():
                 return [
                     *self._finish_replies(),
-                    Notice("the head was moved: what comes next goes on from there", "dim"),
+                    Notice("head moved; the next message continues from there", "dim"),
                 ]
             case Terminated():
-                return [*self._finish_replies(), Notice("this session is over for good", "warn")]
+                return [*self._finish_replies(), Notice("the session is terminated", "warn")]
         return []
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
@@ -230,7 +232,7 @@ class ChatTranscript:
     def _partial(self, partial: Partial) -> list[Item]:
         if partial.error is not None:
             self.compacting = False
-            return [Notice(f"not folded: {partial.error.message or partial.error.kind}", "warn")]
+            return [Notice(f"not compacted: {partial.error.message or partial.error.kind}", "warn")]
         if partial.tool_call_id is not None:
             return []
         self._early_pieces.pop(partial.reply_id, None)
@@ -245,7 +247,7 @@ class ChatTranscript:
             return []
         self._open_replies[reply_id] = ReplyAssembler()
         begun = answer.has_begun
-        return [*answer.finish(), *([Notice("cut off there; starting over", "warn")] if begun else ())]
+        return [*answer.finish(), *([Notice("reply interrupted; starting over", "warn")] if begun else ())]
 
     def _finish_replies(self) -> list[Item]:
         """Finish the display of replies that will not be continued."""
@@ -271,20 +273,20 @@ def initial_items(transcript: ChatTranscript, name: str, tree: Tree, messages: i
             transcript.queue[queued.id] = queued
     shown = [one for entry in entries for one in transcript.add_entry(name, entry)]
     above = max(0, messages - sum(isinstance(entry.value, Message) for entry in entries))
-    folded = max(0, len(shown) - _ITEMS_MAX)
-    return [*_omitted_notice(name, above, folded), *shown[-_ITEMS_MAX:]]
+    omitted = max(0, len(shown) - _ITEMS_MAX)
+    return [*_omitted_notice(name, above, omitted), *shown[-_ITEMS_MAX:]]
 
 
 def _settings_before(branch: Branch, entries: list[Entry]) -> ContextEntry | None:
     shown = {entry.id for entry in entries}
-    records = [node.value for node in branch.nodes if isinstance(node.value, ContextEntry)]
-    return next((record for record in reversed(records) if record.id not in shown), None)
+    contexts = [node.value for node in branch.nodes if isinstance(node.value, ContextEntry)]
+    return next((context for context in reversed(contexts) if context.id not in shown), None)
 
 
 def _omitted_notice(name: str, messages: int, omitted: int) -> list[Item]:
-    words = [plural(messages, "message")] if messages else []
-    words += [f"{plural(omitted, 'block')} of the last exchange"] if omitted else []
-    return [Notice(f"{' and '.join(words)} above this; `wakelog show {name}` shows all", "dim")] if words else []
+    counts = [plural(messages, "message")] if messages else []
+    counts += [f"{plural(omitted, 'block')} of the last exchange"] if omitted else []
+    return [Notice(f"{' and '.join(counts)} not shown; `wakelog show {name}` shows all", "dim")] if counts else []
 
 
 def last_exchange(branch: Branch) -> list[Entry]:

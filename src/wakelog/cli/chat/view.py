@@ -39,7 +39,7 @@ from wakelog.session import Session
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """Activity: whether the session is run, here or by another process, and whether Ctrl-C was pressed."""
+    """Activity of a chat: whether the session is run, here or by another process, and whether Ctrl-C was pressed."""
 
     busy: bool = False
     runs_elsewhere: bool = False
@@ -84,7 +84,7 @@ class ChatView:
         self._watch = ChatWatcher(session.store, session.name, session.last_seq)
 
     def detach(self, figures: StatusFigures) -> None:
-        """Display no session, until one begins."""
+        """Display no session until one is attached."""
         self.session, self._watch, self._transcript, self.questions = None, None, ChatTranscript(""), OpenQuestions()
         self.figures = figures
 
@@ -129,7 +129,7 @@ class ChatView:
         self._transcript.expected_head_moves.add(entry_id)
 
     def show_new(self) -> None:
-        """Like `catch_up`, for callers inside a `reading` block."""
+        """Like `catch_up`, for callers inside a `report_read_errors` block."""
         if self._watch is None or self.session is None:
             return
         news = self._watch.read_new()
@@ -174,8 +174,10 @@ class ChatView:
         before = self._last_item
         self.catch_up()
         text = _error_text(error)
-        told = self._last_item is not before and isinstance(self._last_item, Notice) and self._last_item.text == text
-        if not told:
+        is_reported = (
+            self._last_item is not before and isinstance(self._last_item, Notice) and self._last_item.text == text
+        )
+        if not is_reported:
             self.notice(text, "bad")
 
     def print_stderr_line(self, line: str) -> None:
@@ -193,10 +195,10 @@ class ChatView:
         if self.session is None:
             return
         self.questions.update(self.session)
-        asked = self.questions.take_unprinted()
-        if asked is not None:
-            self.show_lines(question_lines(self.look, asked, now_ms()))
-            self._transcript.inputs_shown.add(asked.key)
+        question = self.questions.take_unprinted()
+        if question is not None:
+            self.show_lines(question_lines(self.look, question, now_ms()))
+            self._transcript.inputs_shown.add(question.key)
 
     def repeat_questions(self) -> int:
         """Ask all open questions again; return their number."""
@@ -210,17 +212,17 @@ class ChatView:
         lines = [
             "",
             *live_lines(
-                self.look, self._transcript, self._frame_time, {asked.key for asked in self.questions.unanswered}
+                self.look, self._transcript, self._frame_time, {question.key for question in self.questions.unanswered}
             ),
         ]
         if self.connecting:
             lines.append(connecting_line(self.look, self._frame_time, self.connecting, stopping=self.stopping))
             lines += pending_message_lines(self.look, self.unsent)
-        asked = self.questions.current
-        if asked is not None:
+        question = self.questions.current
+        if question is not None:
             if self.screen.is_input_empty:
                 self.questions.mark_seen()
-            lines += answer_lines(self.look, asked, is_answerable=self.questions.is_answerable)
+            lines += answer_lines(self.look, question, is_answerable=self.questions.is_answerable)
         return lines
 
     def _status_lines(self) -> list[str]:
@@ -240,12 +242,12 @@ class ChatView:
         return FrameTime(now_ms(), animated=self._animated)
 
 
-def _as_stored(record: ContextEntry | None) -> ContextEntry | None:
-    """Return a record as it would be read from the log, because it is compared with such records."""
-    if record is None:
+def _as_stored(context: ContextEntry | None) -> ContextEntry | None:
+    """Return a context entry as it would be read from the log, because it is compared with such entries."""
+    if context is None:
         return None
-    policy, params = (msgspec.json.decode(msgspec.json.encode(value)) for value in (record.policy, record.params))
-    return msgspec.structs.replace(record, policy=policy, params=params)
+    policy, params = (msgspec.json.decode(msgspec.json.encode(value)) for value in (context.policy, context.params))
+    return msgspec.structs.replace(context, policy=policy, params=params)
 
 
 def _error_text(error: WakelogError) -> str:

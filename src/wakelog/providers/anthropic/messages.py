@@ -1,6 +1,6 @@
 """The `anthropic` provider: errors and streamed replies of the Messages API, and the wire format that connects them.
 
-`MessagesParser` is a fold from events to deltas, without a socket. Text is passed on as it arrives; a tool call
+`MessagesParser` turns events into deltas, without a socket. Text is passed on as it arrives; a tool call
 only when its input is complete and valid JSON; reasoning ends with its signature. Events of unknown types are
 ignored; an event of a known type with the wrong shape is a `ValueError`, and ends the reply. Token counts are
 totals: the last one is used.
@@ -50,32 +50,32 @@ _UNPAID = ("credit balance",)
 
 def fault_of_response(status: int, headers: Mapping[str, str], body: Any) -> Faulted:
     """Return the fault for a response that is an error from the start."""
-    told = _as_object(_as_object(body).get("error"))
-    return fault(_fault_kind(told, kind_of_status(status)), _error_message(told), status=status, headers=headers)
+    error = _as_object(_as_object(body).get("error"))
+    return fault(_fault_kind(error, kind_of_status(status)), _error_message(error), status=status, headers=headers)
 
 
 def fault_of_error_event(error: Any) -> Faulted:
     """Return the fault for an error in the middle of a reply. One without a type is a server failure."""
-    told = _as_object(error)
-    usual = "bad_request" if told.get("type") == "invalid_request_error" else "server"
-    return fault(_fault_kind(told, usual), _error_message(told))
+    details = _as_object(error)
+    usual = "bad_request" if details.get("type") == "invalid_request_error" else "server"
+    return fault(_fault_kind(details, usual), _error_message(details))
 
 
-def _as_object(told: Any) -> Mapping[str, Any]:
-    return told if isinstance(told, Mapping) else {}
+def _as_object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _error_message(told: Mapping[str, Any]) -> str:
-    words = told.get("message")
-    return words if isinstance(words, str) else ""
+def _error_message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return message if isinstance(message, str) else ""
 
 
-def _fault_kind(told: Mapping[str, Any], usual: str) -> str:
-    code = _as_object(told.get("details")).get("error_code")
-    named = _CODES.get(str(code)) or _TYPES.get(str(told.get("type"))) or usual
+def _fault_kind(error: Mapping[str, Any], usual: str) -> str:
+    code = _as_object(error.get("details")).get("error_code")
+    named = _CODES.get(str(code)) or _TYPES.get(str(error.get("type"))) or usual
     if named != "bad_request":
         return named
-    plain = _error_message(told).lower()
+    plain = _error_message(error).lower()
     if any(sign in plain for sign in _TOO_LONG):
         return "context_overflow"
     return "quota" if any(sign in plain for sign in _UNPAID) else "bad_request"
@@ -107,19 +107,19 @@ _USAGE_FIELDS = {
 
 
 class MessagesParser:
-    """Parser of one reply."""
+    """Parser of one streamed reply."""
 
     def __init__(self) -> None:
         self.request_id: str | None = None
         self._blocks: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._stop: str | None = None
-        self._half_a_call = False
+        self._has_partial_call = False
 
     def read(self, event: bytes) -> Iterator[Delta]:
         """Yield the deltas of an event, possibly the end; `ValueError` for a malformed event."""
-        told: Any = decode_event(event, object)
-        match told:
+        content: Any = decode_event(event, object)
+        match content:
             case {"type": "message_start", "message": dict(message)}:
                 self._count(message.get("usage"))
             case {"type": "content_block_start", "index": int(at), "content_block": {"type": str()} as opening}:
@@ -131,15 +131,15 @@ class MessagesParser:
                 yield from self._ended(at)
             case {"type": "message_delta", "delta": dict(delta)}:
                 self._stop = _checked_text(delta.get("stop_reason") or "") or self._stop
-                self._count(told.get("usage"))
+                self._count(content.get("usage"))
             case {"type": "message_stop"}:
                 yield self._finished()
             case {"type": "error"}:
-                yield fault_of_error_event(told.get("error"))
+                yield fault_of_error_event(content.get("error"))
             case {"type": str(other)} if other not in _KNOWN_EVENTS:
                 pass
             case _:
-                raise ValueError("an event of no known shape")
+                raise ValueError("an event with unexpected fields")
 
     def end(self, why: str) -> Iterator[Delta]:
         """Yield the end, after the last event. A reply that lacks only its final event is complete."""
@@ -147,15 +147,15 @@ class MessagesParser:
 
     def _block(self, at: int) -> "_Block":
         if at not in self._blocks:
-            raise ValueError("a piece of nothing")
+            raise ValueError("a delta without a content block")
         return self._blocks[at]
 
     def _ended(self, at: int) -> list[ContentDelta]:
         block = self._block(at)
         del self._blocks[at]
-        said = block.end()
-        self._half_a_call |= isinstance(block, _ToolUseBlock) and not said
-        return said
+        deltas = block.end()
+        self._has_partial_call |= isinstance(block, _ToolUseBlock) and not deltas
+        return deltas
 
     def _count(self, usage: Any) -> None:
         counts = usage if isinstance(usage, Mapping) else {}
@@ -166,8 +166,8 @@ class MessagesParser:
 
     def _finished(self) -> Finished | Faulted:
         stop = _STOP_REASONS.get(self._stop or "end_turn", str(self._stop))
-        half = self._half_a_call or any(isinstance(block, _ToolUseBlock) for block in self._blocks.values())
-        if half and stop in ("stop", "tools"):
+        is_partial = self._has_partial_call or any(isinstance(block, _ToolUseBlock) for block in self._blocks.values())
+        if is_partial and stop in ("stop", "tools"):
             # A reply that was cut at a limit may end in an incomplete call; one that ended by itself may not.
             return fault("malformed")
         usage = Usage(**self._counts) if self._counts else None
@@ -211,7 +211,7 @@ def _checked_text(value: Any) -> str:
     match value:
         case str():
             return value
-    raise ValueError("a text that is none")
+    raise ValueError("a text field that is not a string")
 
 
 class _ThinkingBlock(_Block):
@@ -272,10 +272,10 @@ class _ToolUseBlock(_Block):
         """Return the call, if its input is valid JSON."""
         text = "".join(self._pieces)
         try:
-            given = parse_tool_input(text) if text.strip() else self._input or {}
+            arguments = parse_tool_input(text) if text.strip() else self._input or {}
         except ValueError:
             return []
-        return [ToolCallDelta(self._id, self._name, given)]
+        return [ToolCallDelta(self._id, self._name, arguments)]
 
 
 _BLOCK_TYPES: Mapping[str, type[_Block]] = {
@@ -288,12 +288,12 @@ _BLOCK_TYPES: Mapping[str, type[_Block]] = {
 
 @cache
 def _load_sdk() -> Sdk:
-    found = ANTHROPIC_SDK.load()
+    sdk = ANTHROPIC_SDK.load()
     return Sdk(
-        found.AsyncAnthropic,
-        found.DefaultAsyncHttpxClient,
-        found.AnthropicError,
-        found.APIStatusError,
+        sdk.AsyncAnthropic,
+        sdk.DefaultAsyncHttpxClient,
+        sdk.AnthropicError,
+        sdk.APIStatusError,
         fault_of_response,
     )
 
@@ -301,10 +301,10 @@ def _load_sdk() -> Sdk:
 def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
     # The SDK requires three arguments; those of the body override them.
     create = client.messages.with_streaming_response.create
-    asking: AbstractAsyncContextManager[HttpResponse] = create(
+    response: AbstractAsyncContextManager[HttpResponse] = create(
         model="", max_tokens=1, messages=[], stream=True, extra_body=body
     )
-    return asking
+    return response
 
 
 MESSAGES = WireFormat(

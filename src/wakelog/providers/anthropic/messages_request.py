@@ -91,9 +91,9 @@ def _needs_reasoning_disabled(model: str) -> bool:
 def _model_version(model: str) -> tuple[int, int] | None:
     """Return 4.5 for `claude-opus-4-5-20251101`, 3.5 for `claude-3-5-sonnet-latest`, as a pair; None if unknown."""
     for pattern in _NAME_PATTERNS:
-        found = pattern.search(model)
-        if found:
-            return int(found[1]), int(found[2] or 0)
+        match = pattern.search(model)
+        if match:
+            return int(match[1]), int(match[2] or 0)
     return None
 
 
@@ -138,8 +138,8 @@ def is_reasoning(block: JsonObject | ToolCall) -> bool:
 
 def call_block(call: ToolCall, wire_id: str, wire_name: str) -> JsonObject:
     """Return a call as a block. The input must be an object, so any other value is wrapped in one."""
-    given = call.input if isinstance(call.input, dict) else {} if call.input is None else {"input": call.input}
-    return {"type": "tool_use", "id": wire_id, "name": wire_name, "input": given}
+    tool_input = call.input if isinstance(call.input, dict) else {} if call.input is None else {"input": call.input}
+    return {"type": "tool_use", "id": wire_id, "name": wire_name, "input": tool_input}
 
 
 def result_block(result: ContextMessage, wire_id: str) -> JsonObject:
@@ -192,14 +192,14 @@ _NAME_CHARS = 128
 
 def build_messages(messages: Sequence[ContextMessage], *, is_own: Callable[[ContextMessage], bool]) -> list[JsonObject]:
     """Return the messages for the API. `is_own` says whether the reasoning of a reply may be sent back."""
-    told: list[JsonObject] = []
+    built: list[JsonObject] = []
     ids = _WireIds()
     for message, results in _group_tool_results(messages):
         if message.role == "user":
-            _add_blocks(told, "user", user_blocks(message.content))
+            _add_blocks(built, "user", user_blocks(message.content))
         else:
-            _add_reply(told, message, results, ids, thoughts=is_own(message))
-    return told
+            _add_reply(built, message, results, ids, thoughts=is_own(message))
+    return built
 
 
 def _group_tool_results(messages: Iterable[ContextMessage]) -> Iterator[tuple[ContextMessage, list[ContextMessage]]]:
@@ -217,7 +217,12 @@ def _group_tool_results(messages: Iterable[ContextMessage]) -> Iterator[tuple[Co
 
 
 def _add_reply(
-    told: list[JsonObject], reply: ContextMessage, results: Sequence[ContextMessage], ids: "_WireIds", *, thoughts: bool
+    built: list[JsonObject],
+    reply: ContextMessage,
+    results: Sequence[ContextMessage],
+    ids: "_WireIds",
+    *,
+    thoughts: bool,
 ) -> None:
     waiting: dict[str, deque[str]] = defaultdict(deque)
     blocks: list[JsonObject] = []
@@ -228,8 +233,8 @@ def _add_reply(
             blocks.append(call_block(block, wire_id, _safe_name(block.name, "tool", _NAME_CHARS)))
         else:
             blocks.append(block)
-    _add_blocks(told, "assistant", blocks)
-    _add_blocks(told, "user", _result_blocks(results, waiting))
+    _add_blocks(built, "assistant", blocks)
+    _add_blocks(built, "user", _result_blocks(results, waiting))
 
 
 def _result_blocks(results: Sequence[ContextMessage], waiting: dict[str, deque[str]]) -> list[JsonObject]:
@@ -242,16 +247,16 @@ def _result_blocks(results: Sequence[ContextMessage], waiting: dict[str, deque[s
     return [*blocks, *(missing_result(wire_id) for left in waiting.values() for wire_id in left)]
 
 
-def _add_blocks(told: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:
+def _add_blocks(built: list[JsonObject], role: str, blocks: list[JsonObject]) -> None:
     """Append blocks to the last message of that role, or begin one. The first message must be the user's."""
     if not blocks:
         return
-    if not told and role == "assistant":
-        told.append({"role": "user", "content": text_blocks(_OMITTED_START)})
-    if told and told[-1]["role"] == role:
-        told[-1]["content"].extend(blocks)
+    if not built and role == "assistant":
+        built.append({"role": "user", "content": text_blocks(_OMITTED_START)})
+    if built and built[-1]["role"] == role:
+        built[-1]["content"].extend(blocks)
     else:
-        told.append({"role": role, "content": blocks})
+        built.append({"role": role, "content": blocks})
 
 
 # ── ids and names ────────────────────────────────────────────────────────────────────────────────
@@ -277,8 +282,8 @@ class _WireIds:
         return free
 
 
-def _safe_name(name: str, otherwise: str, chars: int) -> str:
-    return _UNSAFE.sub("_", name)[:chars] or otherwise
+def _safe_name(name: str, default: str, chars: int) -> str:
+    return _UNSAFE.sub("_", name)[:chars] or default
 
 
 PROVIDER = "anthropic"
@@ -290,7 +295,7 @@ _CONTINUE = "(Go on.)"
 
 def request_body(request: ModelRequest, params: Params) -> JsonObject:
     """Return the body of a request."""
-    stable = build_messages(request.messages, is_own=lambda said: _is_own(said, request, params))
+    stable = build_messages(request.messages, is_own=lambda message: _is_own(message, request, params))
     max_tokens = params.max_tokens or default_reply_tokens(request.model)
     body: JsonObject = {"model": request.model, "max_tokens": max_tokens}
     body |= _tool_settings(request)
@@ -304,8 +309,8 @@ def request_body(request: ModelRequest, params: Params) -> JsonObject:
     return {**merge_body(body, params.extra), "stream": True}
 
 
-def _is_own(said: ContextMessage, request: ModelRequest, params: Params) -> bool:
-    return params.thinking == "keep" and said.provider == PROVIDER and said.model == request.model
+def _is_own(message: ContextMessage, request: ModelRequest, params: Params) -> bool:
+    return params.thinking == "keep" and message.provider == PROVIDER and message.model == request.model
 
 
 def _tool_settings(request: ModelRequest) -> JsonObject:

@@ -64,36 +64,36 @@ def parse_error(error: Any) -> ServerError:
 
 def fault_of_response(status: int, headers: Mapping[str, str], body: Any) -> Faulted:
     """Return the fault for a response that is an error from the start."""
-    said = parse_error(body)
-    kind = _fault_kind(said, kind_of_status(status))
-    words = said.message or (_V1_HINT if kind == "not_found" else "")
-    return fault(kind, words, status=status, headers=headers, delay_ms=_delay_ms(said.message))
+    error = parse_error(body)
+    kind = _fault_kind(error, kind_of_status(status))
+    message = error.message or (_V1_HINT if kind == "not_found" else "")
+    return fault(kind, message, status=status, headers=headers, delay_ms=_delay_ms(error.message))
 
 
 def fault_of_error_event(error: Any) -> Faulted:
     """Return the fault for an error in the middle of a reply. One without a known code is a server failure."""
-    said = parse_error(error)
-    status = next((int(code) for code in said.codes if re.fullmatch(r"[45]\d\d", code)), None)
-    usual = kind_of_status(status) if status else "bad_request" if _is_request_error(said) else "server"
-    return fault(_fault_kind(said, usual), said.message, delay_ms=_delay_ms(said.message))
+    parsed = parse_error(error)
+    status = next((int(code) for code in parsed.codes if re.fullmatch(r"[45]\d\d", code)), None)
+    usual = kind_of_status(status) if status else "bad_request" if _is_request_error(parsed) else "server"
+    return fault(_fault_kind(parsed, usual), parsed.message, delay_ms=_delay_ms(parsed.message))
 
 
-def _is_request_error(said: ServerError) -> bool:
-    return any(code.startswith(("invalid_", "image_", "unsupported_")) or "policy" in code for code in said.codes)
+def _is_request_error(error: ServerError) -> bool:
+    return any(code.startswith(("invalid_", "image_", "unsupported_")) or "policy" in code for code in error.codes)
 
 
-def _fault_kind(said: ServerError, usual: str) -> str:
-    named = next((_BY_CODE[code] for code in said.codes if code in _BY_CODE), usual)
-    if named == "rate_limited" and _TOO_LONG.search(said.message):
+def _fault_kind(error: ServerError, usual: str) -> str:
+    named = next((_BY_CODE[code] for code in error.codes if code in _BY_CODE), usual)
+    if named == "rate_limited" and _TOO_LONG.search(error.message):
         return "context_overflow"
-    if named == "bad_request" and _OVERFLOW.search(said.message):
+    if named == "bad_request" and _OVERFLOW.search(error.message):
         return "context_overflow"
     return named
 
 
-def _delay_ms(said: str) -> int | None:
+def _delay_ms(message: str) -> int | None:
     """Return the delay that a server asks for in its message; None if it does not."""
-    found = _RETRY_IN.search(said)
+    found = _RETRY_IN.search(message)
     if found is None or not (found[1] or found[2]):
         return None
     minutes, rest = float(found[1] or 0), parse_number(found[2]) or 0
@@ -112,7 +112,5 @@ VENDOR = Vendor(
 @cache
 def load_sdk() -> Sdk:
     """Load the SDK."""
-    found = OPENAI_SDK.load()
-    return Sdk(
-        found.AsyncOpenAI, found.DefaultAsyncHttpxClient, found.OpenAIError, found.APIStatusError, fault_of_response
-    )
+    sdk = OPENAI_SDK.load()
+    return Sdk(sdk.AsyncOpenAI, sdk.DefaultAsyncHttpxClient, sdk.OpenAIError, sdk.APIStatusError, fault_of_response)

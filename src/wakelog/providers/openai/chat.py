@@ -1,6 +1,6 @@
 """The `openai-chat` provider: Chat Completions of OpenAI and every compatible server, with its reply parser.
 
-`ChatParser` is a fold from chunks to deltas, without a socket. Compatible servers omit different fields: the index
+`ChatParser` turns chunks into deltas, without a socket. Compatible servers omit different fields: the index
 or the id of a call, the finish reason, the usage, the choices. The parser does without them where it can; a call
 whose input is not valid JSON is not passed on.
 """
@@ -33,8 +33,8 @@ class Function(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The input as text."""
-        given = self.arguments
-        return json.dumps(given, ensure_ascii=False) if isinstance(given, dict) else given or ""
+        arguments = self.arguments
+        return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments or ""
 
 
 class CallPiece(msgspec.Struct, frozen=True):
@@ -157,11 +157,11 @@ class ChatParser:
             yield from self._think(piece.reasoning_content, Bound())
         elif piece.reasoning and isinstance(piece.reasoning, str):
             yield from self._think(piece.reasoning, Bound(field="reasoning"))
-        said = piece.content or piece.refusal
+        text = piece.content or piece.refusal
         self._refused = self._refused or bool(piece.refusal)
-        if said:
+        if text:
             yield from self._end_thought()
-            yield TextDelta(said)
+            yield TextDelta(text)
         for call in piece.tool_calls or []:
             self._add(call)
 
@@ -199,22 +199,26 @@ class ChatParser:
             yield fault(why)
             return
         yield from self._end_thought()
-        whole = [delta for number, call in enumerate(self._calls) if (delta := self._called(number, call)) is not None]
+        whole = [
+            delta for number, call in enumerate(self._calls) if (delta := self._call_delta(number, call)) is not None
+        ]
         yield from whole
         if len(whole) < len(self._calls) and self._reason != "length":
             yield fault("malformed", "a tool was called with an input that is not JSON")
             return
         yield Finished(self._stop(self._reason, calls=bool(whole)), self._usage, self.request_id or self._id)
 
-    def _called(self, number: int, call: _PartialCall) -> ToolCallDelta | None:
+    def _call_delta(self, number: int, call: _PartialCall) -> ToolCallDelta | None:
         try:
-            given = parse_tool_input(call.text)
+            tool_input = parse_tool_input(call.text)
         except ValueError:
             return None
         if not call.name:
             return None
         call_id = call.id or new_tool_call_id(self._request, number)
-        return ToolCallDelta(call_id, call.name, given, bound_as_json(Bound(spaced=is_spaced(call.text, given))))
+        return ToolCallDelta(
+            call_id, call.name, tool_input, bound_as_json(Bound(spaced=is_spaced(call.text, tool_input)))
+        )
 
     def _stop(self, reason: str, *, calls: bool) -> str:
         if reason == "stop" and (self._refused or calls):
@@ -222,13 +226,13 @@ class ChatParser:
         return _STOP_REASONS.get(reason, reason)
 
 
-def _usage(told: WireUsage) -> Usage:
+def _usage(wire: WireUsage) -> Usage:
     """Return the usage. The server counts the whole input, including what came from a cache or went into one."""
-    details = told.prompt_tokens_details or UsageDetails()
+    details = wire.prompt_tokens_details or UsageDetails()
     read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
     return Usage(
-        input_tokens=max(0, (told.prompt_tokens or 0) - read - written),
-        output_tokens=told.completion_tokens or 0,
+        input_tokens=max(0, (wire.prompt_tokens or 0) - read - written),
+        output_tokens=wire.completion_tokens or 0,
         cache_read_tokens=read,
         cache_write_tokens=written,
     )
@@ -237,8 +241,8 @@ def _usage(told: WireUsage) -> Usage:
 def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
     # The SDK requires two arguments; those of the body override them.
     create = client.chat.completions.with_streaming_response.create
-    asking: AbstractAsyncContextManager[HttpResponse] = create(model="", messages=[], stream=True, extra_body=body)
-    return asking
+    response: AbstractAsyncContextManager[HttpResponse] = create(model="", messages=[], stream=True, extra_body=body)
+    return response
 
 
 CHAT = WireFormat(

@@ -63,8 +63,8 @@ def _with_injected(messages: list[JsonObject], injected: Sequence[str]) -> list[
     if not messages or messages[-1]["role"] != "user":
         return [*messages, {"role": "user", "content": tail}]
     *before, last = messages
-    said = last["content"]
-    content = f"{said}{_SEPARATOR}{tail}" if isinstance(said, str) else [*said, {"type": "text", "text": tail}]
+    prompt = last["content"]
+    content = f"{prompt}{_SEPARATOR}{tail}" if isinstance(prompt, str) else [*prompt, {"type": "text", "text": tail}]
     return [*before, {"role": "user", "content": content}]
 
 
@@ -80,9 +80,9 @@ def history_messages(request: ModelRequest, params: Params) -> Iterator[JsonObje
         yield from _reply_message(exchange, request, params)
         for call_id, result in exchange.results:
             yield {"role": "tool", "tool_call_id": call_id, "content": _joined_text(result)}
-        if seen := [part for _, result in exchange.results for part in result if isinstance(part, Media)]:
+        if media := [part for _, result in exchange.results for part in result if isinstance(part, Media)]:
             # A tool result holds only text in this API: its images and audio follow in a user message.
-            yield {"role": "user", "content": _user_content(seen, request.model)}
+            yield {"role": "user", "content": _user_content(media, request.model)}
 
 
 def _user_content(content: Sequence[AnyPart], model: str) -> str | list[JsonObject]:
@@ -129,8 +129,8 @@ def _reply_message(exchange: Exchange, request: ModelRequest, params: Params) ->
 
 
 def _tool_call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
-    called = {"name": safe_name(part.name), "arguments": format_input(part.input, spaced=bound.spaced)}
-    return {"id": call_id, "type": "function", "function": called}
+    function = {"name": safe_name(part.name), "arguments": format_input(part.input, spaced=bound.spaced)}
+    return {"id": call_id, "type": "function", "function": function}
 
 
 def _reasoning_field(content: Sequence[AnyPart]) -> JsonObject:

@@ -51,9 +51,9 @@ class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def parse_bound(part: AnyPart) -> Bound:
     """Return the data bound to a part; empty if there is none or it is invalid."""
-    kept = part.bound if isinstance(part, Text | Thinking | ToolCall) else None
+    bound = part.bound if isinstance(part, Text | Thinking | ToolCall) else None
     try:
-        return msgspec.convert(kept or {}, Bound)
+        return msgspec.convert(bound or {}, Bound)
     except msgspec.ValidationError:
         return Bound()
 
@@ -74,8 +74,8 @@ def is_spaced(text: str, value: Any) -> bool:
 
 def format_input(value: Any, *, spaced: bool) -> str:
     """Return an input as JSON text. Servers accept only an object, so any other value is wrapped in one."""
-    given = value if isinstance(value, dict) else {} if value is None else {"input": value}
-    return json.dumps(given, ensure_ascii=False, separators=None if spaced else _COMPACT)
+    tool_input = value if isinstance(value, dict) else {} if value is None else {"input": value}
+    return json.dumps(tool_input, ensure_ascii=False, separators=None if spaced else _COMPACT)
 
 
 _NO_INPUT = {"type": "object", "properties": {}}
@@ -128,11 +128,11 @@ class Exchange(msgspec.Struct, frozen=True):
 def pair_results(messages: Sequence[ContextMessage]) -> Iterator[Exchange]:
     """Yield all messages in order, each reply with the results after it."""
     taken: set[str] = set()
-    for said, behind in group_tool_results(messages):
-        yield Exchange(said) if said.role == "user" else _pair_reply(said, behind, taken)
+    for message, results in group_tool_results(messages):
+        yield Exchange(message) if message.role == "user" else _pair_reply(message, results, taken)
 
 
-def _pair_reply(reply: ContextMessage, behind: Sequence[ContextMessage], taken: set[str]) -> Exchange:
+def _pair_reply(reply: ContextMessage, messages: Sequence[ContextMessage], taken: set[str]) -> Exchange:
     ids: list[str] = []
     waiting: dict[str, deque[str]] = defaultdict(deque)
     for part in reply.content:
@@ -140,7 +140,7 @@ def _pair_reply(reply: ContextMessage, behind: Sequence[ContextMessage], taken: 
             ids.append(_unique_id(part.id, taken))
             waiting[part.id].append(ids[-1])
     results = [
-        (left.popleft(), message.content) for message in behind if (left := waiting.get(message.tool_call_id or ""))
+        (left.popleft(), message.content) for message in messages if (left := waiting.get(message.tool_call_id or ""))
     ]
     unknown = (Text(text=NO_RECORD),)
     return Exchange(reply, tuple(ids), (*results, *((each, unknown) for left in waiting.values() for each in left)))
@@ -161,9 +161,9 @@ def safe_name(name: str) -> str:
     return _UNSAFE.sub("_", name)[:_NAME_CHARS] or "tool"
 
 
-def is_own(said: ContextMessage, request: ModelRequest, provider: str) -> bool:
+def is_own(message: ContextMessage, request: ModelRequest, provider: str) -> bool:
     """Return whether a reply came from this provider and model: only then is its bound data sent back."""
-    return said.provider == provider and said.model == request.model
+    return message.provider == provider and message.model == request.model
 
 
 def new_tool_call_id(request: ModelRequest, number: int) -> str:

@@ -1,6 +1,6 @@
 """The `openai` provider: the Responses API, with its reply parser; nothing is stored on the server.
 
-`ResponsesParser` is a fold from events to deltas, without a socket. An item of the API is a part of a message. Its
+`ResponsesParser` turns events into deltas, without a socket. An item of the API is a part of a message. Its
 text is passed on as it arrives; its id, and other data that must be sent back with it, is certain only when the
 item is done, and ends the part. Event types not named here are ignored.
 """
@@ -118,14 +118,14 @@ class ResponsesParser:
     def __init__(self, request: ModelRequest) -> None:
         self.request_id: str | None = None
         self._request = request
-        self._said: dict[tuple[str, int], str] = {}
+        self._texts: dict[tuple[str, int], str] = {}
         self._annotations: list[JsonObject] = []
         self._arguments = ""
         self._item = Item()
         self._after: str | None = None
         self._done = 0
         self._calls = 0
-        self._refused = self._foreign = self._garbled = False
+        self._refused = self._has_unknown_item = self._has_invalid_call = False
 
     def read(self, event: bytes) -> Iterator[Delta]:
         """Yield the deltas of an event."""
@@ -138,28 +138,28 @@ class ResponsesParser:
         elif not named.type and named.error is not None:
             yield fault_of_error_event(named.error)
 
-    def _take(self, told: Event) -> Iterator[Delta]:
-        match told.type:
+    def _take(self, event: Event) -> Iterator[Delta]:
+        match event.type:
             case "response.output_item.added":
-                self._begin(_parse_item(told.item))
+                self._begin(_parse_item(event.item))
             case "response.output_text.delta":
-                yield from self._write("text", told.content_index, told.delta)
+                yield from self._write("text", event.content_index, event.delta)
             case "response.refusal.delta":
-                yield from self._write("refusal", told.content_index, told.delta)
+                yield from self._write("refusal", event.content_index, event.delta)
             case "response.reasoning_summary_text.delta":
-                yield from self._think("summary", told.summary_index, told.delta)
+                yield from self._think("summary", event.summary_index, event.delta)
             case "response.reasoning_text.delta":
-                yield from self._think("content", told.content_index, told.delta)
+                yield from self._think("content", event.content_index, event.delta)
             case "response.function_call_arguments.delta":
-                self._arguments += told.delta
+                self._arguments += event.delta
             case "response.output_item.done":
-                yield from self._end_item(_parse_item(told.item))
+                yield from self._end_item(_parse_item(event.item))
             case "response.completed" | "response.incomplete":
-                yield from self._end(told.response, is_whole=told.type == "response.completed")
+                yield from self._end(event.response, is_whole=event.type == "response.completed")
             case "response.failed":
-                yield fault_of_error_event(told.response.error)
+                yield fault_of_error_event(event.response.error)
             case "error":
-                yield fault_of_error_event(told.error or {"code": told.code, "message": told.message})
+                yield fault_of_error_event(event.error or {"code": event.code, "message": event.message})
 
     def end(self, why: str) -> Iterator[Delta]:
         """Yield a fault: the stream is over without a last event, and only that event completes a reply."""
@@ -168,24 +168,24 @@ class ResponsesParser:
     # ── items ────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, item: Item) -> None:
-        self._item, self._said, self._annotations, self._arguments = item, {}, [], ""
+        self._item, self._texts, self._annotations, self._arguments = item, {}, [], ""
 
     def _write(self, kind: str, index: int, text: str) -> Iterator[Delta]:
         """Yield a piece of an answer. When another text of the item begins, the one before becomes its own part."""
         if not text:
             return
-        if self._said and (kind, index) not in self._said:
+        if self._texts and (kind, index) not in self._texts:
             yield TextDelta("", self._text_bound(self._item))
-        self._said[kind, index] = self._said.get((kind, index), "") + text
+        self._texts[kind, index] = self._texts.get((kind, index), "") + text
         self._refused = self._refused or kind == "refusal"
         yield TextDelta(text)
 
     def _think(self, kind: str, index: int, text: str) -> Iterator[Delta]:
         if not text:
             return
-        if self._said and (kind, index) not in self._said:
+        if self._texts and (kind, index) not in self._texts:
             yield ThinkingDelta(SUMMARY_SEPARATOR, summary=kind == "summary")
-        self._said[kind, index] = self._said.get((kind, index), "") + text
+        self._texts[kind, index] = self._texts.get((kind, index), "") + text
         yield ThinkingDelta(text, summary=kind == "summary")
 
     def _end_item(self, item: Item) -> Iterator[Delta]:
@@ -199,58 +199,58 @@ class ResponsesParser:
                 yield from self._end_call(item)
             case _:
                 # It cannot be sent back, so nothing after it is sent back unchanged.
-                self._foreign = True
+                self._has_unknown_item = True
         self._begin(Item())
 
     def _end_message(self, item: Item) -> Iterator[Delta]:
-        for index, words in enumerate(item.content or []):
-            kind = "text" if words.refusal is None else "refusal"
-            yield from self._write(kind, index, self._missing_text(kind, index, words))
-            self._annotations = words.annotations or []
-        if self._said:
+        for index, item_text in enumerate(item.content or []):
+            kind = "text" if item_text.refusal is None else "refusal"
+            yield from self._write(kind, index, self._missing_text(kind, index, item_text))
+            self._annotations = item_text.annotations or []
+        if self._texts:
             yield TextDelta("", self._text_bound(item))
 
     def _end_reasoning(self, item: Item) -> Iterator[Delta]:
         for kind, texts in (("summary", item.summary), ("content", item.content)):
-            for index, words in enumerate(texts or []):
-                yield from self._think(kind, index, self._missing_text(kind, index, words))
-        if item.id is not None and not self._foreign:
+            for index, item_text in enumerate(texts or []):
+                yield from self._think(kind, index, self._missing_text(kind, index, item_text))
+        if item.id is not None and not self._has_unknown_item:
             self._after = item.id
             bound = Bound(id=item.id, summary=self._sizes("summary"), content=self._sizes("content"))
             yield ThinkingDelta("", item.encrypted_content, bound_as_json(bound))
 
     def _sizes(self, kind: str) -> list[int]:
-        return [len(text) for (of, _), text in self._said.items() if of == kind]
+        return [len(text) for (of, _), text in self._texts.items() if of == kind]
 
     def _end_call(self, item: Item) -> Iterator[Delta]:
         text = item.arguments or self._arguments
         try:
-            given = parse_tool_input(text)
+            tool_input = parse_tool_input(text)
         except ValueError:
-            self._garbled = True
+            self._has_invalid_call = True
             return
         if not item.name:
-            raise ValueError("a call of nothing")
+            raise ValueError("a tool call without a name")
         call_id = item.call_id or new_tool_call_id(self._request, self._calls)
         self._calls += 1
-        bound = msgspec.structs.replace(self._bound(item), spaced=is_spaced(text, given))
-        yield ToolCallDelta(call_id, item.name, given, bound_as_json(bound))
+        bound = msgspec.structs.replace(self._bound(item), spaced=is_spaced(text, tool_input))
+        yield ToolCallDelta(call_id, item.name, tool_input, bound_as_json(bound))
 
-    def _missing_text(self, kind: str, index: int, words: ItemText) -> str:
+    def _missing_text(self, kind: str, index: int, item_text: ItemText) -> str:
         """Return the text of an item beyond the pieces that came: all of it, if a server sends no pieces."""
-        said = self._said.get((kind, index), "")
-        return words.visible_text[len(said) :] if words.visible_text.startswith(said) else ""
+        received = self._texts.get((kind, index), "")
+        return item_text.visible_text[len(received) :] if item_text.visible_text.startswith(received) else ""
 
     # ── data bound to a part ─────────────────────────────────────────────────────────────────────
 
     def _bound(self, item: Item) -> Bound:
-        return Bound() if item.id is None or self._foreign else Bound(id=item.id, after=self._after)
+        return Bound() if item.id is None or self._has_unknown_item else Bound(id=item.id, after=self._after)
 
     def _text_bound(self, item: Item) -> JsonObject | None:
         bound = msgspec.structs.replace(
             self._bound(item),
             phase=item.phase or self._item.phase,
-            refusal=list(self._said)[-1][0] == "refusal",
+            refusal=list(self._texts)[-1][0] == "refusal",
             annotations=self._annotations,
         )
         return bound_as_json(bound)
@@ -261,7 +261,7 @@ class ResponsesParser:
         # Some servers send an item only here.
         for item in (response.output or [])[self._done :]:
             yield from self._end_item(_parse_item(item))
-        if self._garbled and is_whole:
+        if self._has_invalid_call and is_whole:
             yield fault("malformed", "a tool was called with an input that is not JSON")
             return
         yield Finished(self._stop(response, is_whole=is_whole), _usage(response.usage), self.request_id or response.id)
@@ -273,25 +273,25 @@ class ResponsesParser:
         return "refusal" if self._refused else "tools" if self._calls else "stop"
 
 
-def _parse_item(told: JsonObject) -> Item:
+def _parse_item(value: JsonObject) -> Item:
     """Return an item of a known type; of others only the type is read, and nothing else is validated."""
-    if told.get("type") not in _ITEM_TYPES:
-        return Item(type=str(told.get("type")))
+    if value.get("type") not in _ITEM_TYPES:
+        return Item(type=str(value.get("type")))
     try:
-        return msgspec.convert(told, Item)
+        return msgspec.convert(value, Item)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 
 
-def _usage(told: WireUsage | None) -> Usage | None:
+def _usage(wire: WireUsage | None) -> Usage | None:
     """Return the usage. The server counts the whole input, including what came from a cache or went into one."""
-    if told is None:
+    if wire is None:
         return None
-    details = told.input_tokens_details or ResponseDetails()
+    details = wire.input_tokens_details or ResponseDetails()
     read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
     return Usage(
-        input_tokens=max(0, (told.input_tokens or 0) - read - written),
-        output_tokens=told.output_tokens or 0,
+        input_tokens=max(0, (wire.input_tokens or 0) - read - written),
+        output_tokens=wire.output_tokens or 0,
         cache_read_tokens=read,
         cache_write_tokens=written,
     )
@@ -300,8 +300,8 @@ def _usage(told: WireUsage | None) -> Usage | None:
 def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
     # The SDK requires two arguments; those of the body override them.
     create = client.responses.with_streaming_response.create
-    asking: AbstractAsyncContextManager[HttpResponse] = create(model="", input=[], stream=True, extra_body=body)
-    return asking
+    response: AbstractAsyncContextManager[HttpResponse] = create(model="", input=[], stream=True, extra_body=body)
+    return response
 
 
 RESPONSES = WireFormat(

@@ -103,7 +103,7 @@ class Connection:
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
-        self._words = StderrTail()
+        self._stderr = StderrTail()
         self._end = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._waiting = 0
@@ -140,18 +140,18 @@ class Connection:
                 await self._start()
         finally:
             self._end.set()
-            self._words.close()
+            self._stderr.close()
             self._fail_start("was ended before it had started")
 
     async def _start(self) -> None:
         """Start the server. One that dies of the newest handshake is started again with the old one."""
         fault = await self._attempt("auto")
         if not self._ready.done() and not self._end.is_set() and isinstance(fault, MCPError):
-            self._words.clear()
+            self._stderr.clear()
             fault = await self._attempt("legacy")
-        self._words.close()
+        self._stderr.close()
         if self._ready.done() and fault is not None:
-            self._words.note(f"[{_exception_text(fault)}]")
+            self._stderr.note(f"[{_exception_text(fault)}]")
         self._fail_start(f"did not start: {_exception_text(fault)}")
 
     def _fail_start(self, why: str) -> None:
@@ -164,7 +164,7 @@ class Connection:
         """Start the server and stay until the end; return the error that kept it from starting, or ended it."""
         over = asyncio.Event()
         client = _Client(
-            open_streams(self._server, self._words, self._scope, self._filter_tools, over.set),  # type: ignore[arg-type]
+            open_streams(self._server, self._stderr, self._scope, self._filter_tools, over.set),  # type: ignore[arg-type]
             mode=mode,
             cache=None,
             client_info=Implementation(name="wakelog", version=VERSION),
@@ -173,7 +173,7 @@ class Connection:
         client.probe_s = min(_PROBE_S, self._server.timeout_s * _PROBE_SHARE)
         try:
             async with client:
-                self._words.clear()
+                self._stderr.clear()
                 self._ready.set_result(client)
                 await _wait_for_any(over, self._end)
                 # No more requests from here on, although leaving the context takes time.
@@ -185,15 +185,15 @@ class Connection:
     async def _on_message(self, message: object) -> None:
         """Ignore requests and notifications; note data that is not a message, for failure messages."""
         if isinstance(message, Exception):
-            self._words.note("[it sent something that is no message of the protocol]")
+            self._stderr.note("[it sent something that is no message of the protocol]")
 
     def _filter_tools(self, message: object) -> None:
         """Remove from a page of tools those for which the SDK would refuse the whole page."""
-        said = message.message if isinstance(message, SessionMessage) else None
-        if not self._ready.done() or not isinstance(said, JSONRPCResponse) or not is_tool_page(said.result):
+        content = message.message if isinstance(message, SessionMessage) else None
+        if not self._ready.done() or not isinstance(content, JSONRPCResponse) or not is_tool_page(content.result):
             return
-        kept, faults = split_invalid_tools(said.result, self._ready.result().protocol_version)
-        said.result["tools"] = kept
+        kept, faults = split_invalid_tools(content.result, self._ready.result().protocol_version)
+        content.result["tools"] = kept
         self._offered |= {tool["name"]: "" for tool in kept if _has_name(tool)} | dict(faults)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────
@@ -203,11 +203,11 @@ class Connection:
         client = await self._client()
         self._offered = {}
         async with self._request("did not list its tools"):
-            found = await _all_pages(client)
+            tools = await _all_pages(client)
         self._is_listed = True
-        names = {tool.name for tool in found}
+        names = {tool.name for tool in tools}
         lost = {name: why for name, why in self._offered.items() if why or name not in names}
-        return [*found, *(ListedTool(name, "", {}, fault=why or _DROPPED_BY_SDK) for name, why in lost.items())]
+        return [*tools, *(ListedTool(name, "", {}, fault=why or _DROPPED_BY_SDK) for name, why in lost.items())]
 
     async def call(self, tool: str, arguments: Mapping[str, Any], show: Callable[[str], None]) -> ToolOutcome:
         """Run a tool. The tools are listed first, because the SDK needs them for headers and schemas."""
@@ -267,8 +267,8 @@ class Connection:
         return ServerFailure(self._with_stderr(f"{what}{doubt if is_lost else ''}: {one_line(error.message)}"))
 
     def _with_stderr(self, what: str) -> str:
-        words = self._words.text()
-        return f"The MCP server {self._server.name} {what}" + (f"\nIts last words:\n{words}" if words else "")
+        stderr = self._stderr.text()
+        return f"The MCP server {self._server.name} {what}" + (f"\nIts last words:\n{stderr}" if stderr else "")
 
 
 class _Client(Client):
@@ -282,19 +282,19 @@ class _Client(Client):
 
     async def _build_session(self, exit_stack: contextlib.AsyncExitStack) -> ClientSession:
         session = await super()._build_session(exit_stack)
-        ask = session.send_discover
+        send_discover = session.send_discover
 
-        async def ask_in_time(version: str) -> dict[str, Any]:
+        async def send_within_limit(version: str) -> dict[str, Any]:
             with anyio.move_on_after(self.probe_s):
-                return await ask(version)
+                return await send_discover(version)
             raise MCPError(REQUEST_TIMEOUT, f"no answer to server/discover within {self.probe_s:g} s")
 
-        session.send_discover = ask_in_time  # type: ignore[method-assign]
+        session.send_discover = send_within_limit  # type: ignore[method-assign]
         return session
 
 
 class _Progress:
-    """Progress messages of a server, shown as they arrive: at most `_LINES` lines, and none after the end."""
+    """Progress messages of a server, shown as they arrive: at most `_PROGRESS_LINES_MAX`, and none after the end."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show

@@ -65,21 +65,21 @@ class Declarations(msgspec.Struct, frozen=True):
 
 def declare_tools(server: McpServer, listed: Iterable[ListedTool]) -> Declarations:
     """Return every tool that can be declared, sorted by name."""
-    found = Declarations([], [])
+    declarations = Declarations([], [])
     names: set[str] = set()
     for tool in sorted(listed, key=lambda one: one.name):
         name = tool_name(server.name, tool.name)
         why_not = _reason_to_leave_out(tool, name, names)
         if why_not:
             shown = one_line(tool.name)
-            found.left_out.append(f"the tool {shown!r} of the MCP server {server.name} is left out: {why_not}")
+            declarations.left_out.append(f"the tool {shown!r} of the MCP server {server.name} is left out: {why_not}")
             continue
         names.add(name)
-        found.tools.append(_declaration(server, tool, name))
-    more = len(found.left_out) - _NOTICES_MAX
+        declarations.tools.append(_declaration(server, tool, name))
+    more = len(declarations.left_out) - _NOTICES_MAX
     if more > 0:
-        found.left_out[_NOTICES_MAX:] = [f"more tools of the MCP server {server.name} are left out: {more}"]
-    return found
+        declarations.left_out[_NOTICES_MAX:] = [f"more tools of the MCP server {server.name} are left out: {more}"]
+    return declarations
 
 
 def _reason_to_leave_out(tool: ListedTool, name: str, taken: set[str]) -> str:
@@ -90,9 +90,9 @@ def _reason_to_leave_out(tool: ListedTool, name: str, taken: set[str]) -> str:
     if name in taken:
         return "another one has the same name"
     if valid_utf8(tool.name) != tool.name:
-        return "its name is no text"
+        return "its name is not valid UTF-8"
     if tool.schema.get("type", "object") != "object":
-        return "its arguments are no object"
+        return "its arguments are not an object"
     if not _is_valid_schema(tool.schema):
         return "its schema is malformed"
     try:
@@ -136,8 +136,8 @@ def tool_name(server: str, tool: str) -> str:
 
 def replay_of(server: McpServer, hints: Mapping[str, Any]) -> ReplayMode:
     """Return the `replay` value of a tool: hints count only from trusted servers."""
-    says_so = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
-    return "safe" if server.trusted and says_so else "never"
+    is_safe_hint = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+    return "safe" if server.trusted and is_safe_hint else "never"
 
 
 def sanitize_description(text: str) -> str:
@@ -161,12 +161,12 @@ def parse_source(declared: Mapping[str, Any]) -> ToolSource | None:
         return None
     value, shown = origin["mcp"], one_line(str(declared.get("name")))
     if not isinstance(value, Mapping) or not isinstance(value.get("tool"), str):
-        raise UsageError(f"the tool {shown!r} does not say which MCP server it is from")
+        raise UsageError(f"the declaration of the tool {shown!r} has no valid MCP server")
     source = ToolSource(parse_server({key: part for key, part in value.items() if key != "tool"}), value["tool"])
     if declared.get("name") != tool_name(source.server.name, source.tool):
         # A person who approves a tool sees only its name.
         raise UsageError(
-            f"the tool {shown!r} of the MCP server {source.server.name} goes by a name that is not its own"
+            f"the tool {shown!r} of the MCP server {source.server.name} has a name that does not match its origin"
         )
     return source
 
@@ -179,12 +179,12 @@ def outcome_of(result: Mapping[str, Any]) -> ToolOutcome:
     """Return the outcome of a tool call; structured content is used if there is no text."""
     parts = [part for part in result.get("content") or () if isinstance(part, Mapping)]
     media = [_media_part(part) for part in parts]
-    told = [_part_text(part, shown=found is not None) for part, found in zip(parts, media, strict=True)]
+    texts = [_part_text(part, shown=found is not None) for part, found in zip(parts, media, strict=True)]
     structured = result.get("structuredContent")
     if structured is not None and not any(part.get("type") == "text" for part in parts):
-        told.append(msgspec.json.encode(structured, order="deterministic").decode())
+        texts.append(msgspec.json.encode(structured, order="deterministic").decode())
     return ToolOutcome(
-        valid_utf8("\n".join(told)) or _NO_OUTPUT,
+        valid_utf8("\n".join(texts)) or _NO_OUTPUT,
         is_error=result.get("isError") is True,
         media=tuple(found for found in media if found is not None),
     )
@@ -207,12 +207,14 @@ def _media_part(part: Mapping[str, Any]) -> Media | None:
 
 
 def _decodable_media(kind: str, mime: Any, data: str) -> Media | None:
-    made = _MEDIA_TYPES.get(kind)
+    media_type = _MEDIA_TYPES.get(kind)
     try:
-        is_something = bool(base64.b64decode(data, validate=True))
+        has_content = bool(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError):
         return None
-    return made(mime_type=valid_utf8(str(mime or "")), data=data) if made is not None and is_something else None
+    return (
+        media_type(mime_type=valid_utf8(str(mime or "")), data=data) if media_type is not None and has_content else None
+    )
 
 
 def _part_text(part: Mapping[str, Any], *, shown: bool) -> str:

@@ -34,9 +34,9 @@ def main(parent: int, command: list[str]) -> int:
         return 1
     if os.getppid() != parent:
         return 1
-    asked = _sigterm_pipe()
+    sigterm = _sigterm_pipe()
     server = _Server(command, parents_end)
-    why = _relay(server, asked)
+    why = _relay(server, sigterm)
     server.end()
     if server.failure:
         _write_error(f"cannot start {command[0]}: {os.strerror(server.failure)}")
@@ -63,10 +63,19 @@ class _Server:
         end, self._lifeline = os.pipe()
         for descriptor in (report, end, parents_end):
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - signature of the standard library
-        words = [sys.executable, "-I", "-S", _SUPERVISOR, f"{end},{parents_end}", str(report), str(GRACE_S), *command]
+        arguments = [
+            sys.executable,
+            "-I",
+            "-S",
+            _SUPERVISOR,
+            f"{end},{parents_end}",
+            str(report),
+            str(GRACE_S),
+            *command,
+        ]
         output = (os.POSIX_SPAWN_DUP2, outgoing, _OUTPUT)
         # In a session of its own, so that a signal to the guard's group does not end the supervisor.
-        os.posix_spawn(sys.executable, words, os.environ, file_actions=[output], setsid=True)
+        os.posix_spawn(sys.executable, arguments, os.environ, file_actions=[output], setsid=True)
         for descriptor in (outgoing, report, end):
             os.close(descriptor)
         _detach_input()
@@ -96,11 +105,11 @@ class _Server:
 
     def ending(self, why: str) -> str:
         """Return how it ended: `why` it was stopped, or else how it ended by itself; and what is still running."""
-        found = dict(self._report())
+        report = dict(self._report())
         left = "; ".join(rest for word, rest in self._report() if word == "left")
-        if "remains" in found or "blind" in found:
+        if "remains" in report or "blind" in report:
             return f"[it may still be running: {left}]" if left else "[it may still be running]"
-        return (why or _ending_text(found)) + (f"[still running: {left}]" if left else "")
+        return (why or _ending_text(report)) + (f"[still running: {left}]" if left else "")
 
     def _report(self) -> list[tuple[str, str]]:
         lines = self._lines.decode("utf-8", "replace").splitlines()
@@ -124,12 +133,12 @@ def _detach_input() -> None:
     os.close(nothing)
 
 
-def _relay(server: _Server, asked: int) -> str:
+def _relay(server: _Server, sigterm: int) -> str:
     """Relay the server's output until the end; return why it was stopped, empty if it ended by itself."""
     line = 0
     while True:
-        ready, _, _ = select.select([server.output, server.report, asked], [], [])
-        if asked in ready:
+        ready, _, _ = select.select([server.output, server.report, sigterm], [], [])
+        if sigterm in ready:
             return "[ended]"
         ended = server.has_ended(0)
         # After the end the last output is in the pipe; a process that still holds the pipe is not waited for.

@@ -33,29 +33,29 @@ class ServerPool:
 
     def __init__(self, *, notice: Callable[[str], None] = _ignore_line) -> None:
         self._notice = notice
-        self._noticed: set[str] = set()
-        self._inside = 0
+        self._reported: set[str] = set()
+        self._users = 0
         self._alive: dict[bytes, Any] = {}
-        self._begun: list[Any] = []
+        self._started: list[Any] = []
 
     async def __aenter__(self) -> Self:
-        self._inside += 1
+        self._users += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._inside -= 1
-        if self._inside:
+        self._users -= 1
+        if self._users:
             return
         # A user that enters while these end starts with none.
-        ending, self._begun, self._alive = self._begun, [], {}
+        ending, self._started, self._alive = self._started, [], {}
         await _wait_despite_cancellation(asyncio.gather(*(connection.close() for connection in ending)))
 
     def notice(self, line: str) -> None:
         """Report something that cannot be used, once: the same log is read again at every step."""
-        if line not in self._noticed:
-            self._noticed.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             self._notice(line)
 
     async def list_tools(self, server: McpServer, cwd: str = "") -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class ServerPool:
         try:
             found = declare_tools(server, await self._request(server.in_folder(cwd), lambda alive: alive.tools()))
         except ServerFailure as failure:
-            hint = "try its command by hand" if server.command else "see whether its url can be reached"
+            hint = "run its command by hand" if server.command else "check that its url can be reached"
             raise UsageError(" ".join(str(failure).split()), hint=hint) from None
         except asyncio.CancelledError:
             await self._wait_until_gone(server.in_folder(cwd))
@@ -110,12 +110,12 @@ class ServerPool:
 
     def _connection(self, server: McpServer) -> Any:
         """Return the live connection to the server, or start a new one."""
-        if not self._inside:
-            raise UsageError("MCP servers are used inside `async with Servers(…)`", hint="enter it around the wake")
+        if not self._users:
+            raise UsageError("ServerPool is used outside of its `async with`", hint="enter it around the wake")
         found = self._alive.get(server.key)
         if found is None or found.is_over:
             found = self._alive[server.key] = _load_connection_module().Connection(server)
-            self._begun = [*(each for each in self._begun if not each.is_gone), found]
+            self._started = [*(each for each in self._started if not each.is_gone), found]
         return found
 
 

@@ -42,16 +42,18 @@ class McpServer(
     def __post_init__(self) -> None:
         _check_name(self.name)
         if bool(self.command) == bool(self.url):
-            raise self._wrong("needs a command or a url, and not both", "one of them says where the server is")
+            raise self._wrong("needs either a command or a url", "set one of them")
         if self.url:
             self._check_url()
         else:
             self._check_command()
         for variable in (*self.env, *self.headers_from.values(), *filter(None, [self.bearer_env])):
             if not _VARIABLE.fullmatch(variable):
-                raise self._wrong(f"names no variable: {variable!r}", "give the name of a variable, not its value")
+                raise self._wrong(
+                    f"has an invalid variable name: {variable!r}", "give the name of a variable, not its value"
+                )
         if not 0 < self.timeout_s < float("inf"):
-            raise self._wrong(f"cannot wait {self.timeout_s} s", "timeoutS is a number of seconds above 0")
+            raise self._wrong(f"has an invalid timeoutS: {self.timeout_s}", "use a number of seconds above 0")
 
     @property
     def value(self) -> dict[str, Any]:
@@ -71,21 +73,23 @@ class McpServer(
     def _check_url(self) -> None:
         parts = _split_url(self.url)
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise self._wrong(f"has a url that is none: {self.url!r}", "write http://… or https://…")
+            raise self._wrong(f"has an invalid url: {self.url!r}", "write http://… or https://…")
         if parts.username is not None or parts.password is not None:
             hint = "put the token in a variable, and the variable's name in bearerEnv"
-            raise self._wrong("has a secret in its url, which would stand in every log", hint)
+            raise self._wrong("has a secret in its url, which every log would contain", hint)
         if self.env or self.cwd:
-            raise self._wrong("has a url, so env and cwd mean nothing", "leave them out")
+            raise self._wrong("has a url, so env and cwd have no effect", "remove them")
         for header in self.headers_from:
             if not _HEADER.fullmatch(header):
-                raise self._wrong(f"names no header: {header!r}", 'write headersFrom as {"X-Key": "VARIABLE"}')
+                raise self._wrong(
+                    f"has an invalid header name: {header!r}", 'write headersFrom as {"X-Key": "VARIABLE"}'
+                )
 
     def _check_command(self) -> None:
         if not self.command[0] or any("\0" in word for word in self.command):
-            raise self._wrong("has a command that cannot be run", "write it as a list of words, the program first")
+            raise self._wrong("has a command that cannot be run", "write it as a list: the program, then its arguments")
         if self.bearer_env or self.headers_from:
-            raise self._wrong("has a command, so bearerEnv and headersFrom mean nothing", "use env")
+            raise self._wrong("has a command, so bearerEnv and headersFrom have no effect", "use env")
 
     def _wrong(self, what: str, hint: str) -> UsageError:
         return UsageError(f"the MCP server {self.name} {what}", hint=hint)
@@ -98,13 +102,13 @@ def parse_server(value: Mapping[str, Any]) -> McpServer:
     except msgspec.ValidationError as error:
         named = value.get("name")
         name = named if isinstance(named, str) and _NAME.fullmatch(named) else "without a name"
-        hint = "it has name, command or url, env, bearerEnv, headersFrom, cwd, trusted, timeoutS"
-        raise UsageError(f"the MCP server {name} is not described: {error}", hint=hint) from None
+        hint = "its keys are name, command or url, env, bearerEnv, headersFrom, cwd, trusted, timeoutS"
+        raise UsageError(f"the description of the MCP server {name} is invalid: {error}", hint=hint) from None
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"not the name of an MCP server: {name!r}", hint="use letters, digits, - and _, 64 at most")
+        raise UsageError(f"not a valid MCP server name: {name!r}", hint="use at most 64 letters, digits, - and _")
 
 
 def _split_url(url: str) -> Any:

@@ -127,13 +127,13 @@ async def open_streams(
 ) -> AsyncIterator[tuple[object, object]]:
     """Yield the two streams of a server, as the SDK expects them.
 
-    `scope` is the one that this runs in; `listen` gets each message before the SDK does; `over` is called when the
-    server sends no more.
+    `scope` is the one that this runs in; `on_message` gets each message before the SDK does; `on_end` is called
+    when the server sends no more.
     """
     async with contextlib.AsyncExitStack() as stack:
         if server.command:
-            with stderr.open_pipe() as pen, scope.spawning():
-                streams = await stack.enter_async_context(stdio_client(_process_parameters(server), pen))
+            with stderr.open_pipe() as stderr_file, scope.spawning():
+                streams = await stack.enter_async_context(stdio_client(_process_parameters(server), stderr_file))
         else:
             client = await stack.enter_async_context(_http_client(server, stderr))
             bounded = streamable_http_client(server.url, http_client=client, max_sse_event_size=guard.LINE_BYTES)
@@ -143,12 +143,12 @@ async def open_streams(
 
 
 class _ObservedStream:
-    """The incoming stream; passes each message to `listen`, and calls `over` at its end."""
+    """The incoming stream; passes each message to `on_message`, and calls `on_end` at its end."""
 
-    def __init__(self, stream: object, listen: Callable[[object], None], over: Callable[[], None]) -> None:
+    def __init__(self, stream: object, on_message: Callable[[object], None], on_end: Callable[[], None]) -> None:
         self._stream = stream
-        self._listen = listen
-        self._over = over
+        self._on_message = on_message
+        self._on_end = on_end
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
@@ -160,17 +160,17 @@ class _ObservedStream:
         try:
             message: object = await self._stream.__anext__()  # type: ignore[attr-defined]
         except StopAsyncIteration:
-            self._over()
+            self._on_end()
             raise
-        self._listen(message)
+        self._on_message(message)
         return message
 
     async def __aenter__(self) -> "_ObservedStream":
         await self._stream.__aenter__()  # type: ignore[attr-defined]
         return self
 
-    async def __aexit__(self, *given: object) -> bool | None:
-        return await self._stream.__aexit__(*given)  # type: ignore[attr-defined,no-any-return]
+    async def __aexit__(self, *details: object) -> bool | None:
+        return await self._stream.__aexit__(*details)  # type: ignore[attr-defined,no-any-return]
 
 
 # ── process ──────────────────────────────────────────────────────────────────────────────────────
@@ -200,22 +200,22 @@ def _environment_variable(name: str) -> str:
 # ── URL ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _http_client(server: McpServer, words: StderrTail) -> httpx2.AsyncClient:
+def _http_client(server: McpServer, stderr: StderrTail) -> httpx2.AsyncClient:
     headers = {header: _header_value(name) for header, name in server.headers_from.items()}
     if server.bearer_env:
         headers["Authorization"] = f"Bearer {_header_value(server.bearer_env)}"
 
-    async def look(response: httpx2.Response) -> None:
+    async def inspect(response: httpx2.Response) -> None:
         if response.status_code >= 400 and response.request.method == "POST":
-            words.note(f"[HTTP {response.status_code}]")
+            stderr.note(f"[HTTP {response.status_code}]")
         if response.headers.get("content-type", "").startswith("application/json"):
             response.stream = _BoundedBody(response)
 
     # The caller limits the duration of a call; these limits are only for connecting and sending.
-    patience = httpx2.Timeout(_CONNECT_S, read=None)
+    timeout = httpx2.Timeout(_CONNECT_S, read=None)
     # A compressed response could exceed the bound after decompression.
     plain = {"Accept-Encoding": "identity", **headers}
-    return httpx2.AsyncClient(headers=plain, timeout=patience, event_hooks={"response": [look]})
+    return httpx2.AsyncClient(headers=plain, timeout=timeout, event_hooks={"response": [inspect]})
 
 
 def _header_value(name: str) -> str:

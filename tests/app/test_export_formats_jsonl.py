@@ -6,6 +6,7 @@ import pytest
 
 from tests.laws.logs import bytes_of, store_of
 from tests.transfer.copies import copy_of
+from wakelog.app.export_formats import stored_bytes
 from wakelog.forking import fork
 from wakelog.log.integrity import verify_seals
 from wakelog.log.lines import split_lines
@@ -13,7 +14,6 @@ from wakelog.projections.context import build_context
 from wakelog.reading import read_log
 from wakelog.scanning import scan_log
 from wakelog.testing.builders import SessionBuilder
-from wakelog.transfer.export import stored_bytes
 
 
 def words(log):

@@ -3,12 +3,12 @@
 import pytest
 from markdown_it import MarkdownIt
 
+from wakelog.app.export_markdown import DocumentHeader, markdown_document
 from wakelog.cli.ui.safe_text import visible
 from wakelog.log.entry import Failed, ModelChange, Setting
 from wakelog.projections.overview import overview
 from wakelog.projections.transcript import count_messages, transcript
 from wakelog.testing.builders import SessionBuilder
-from wakelog.transfer.markdown import DocumentHeader, markdown_document
 
 
 def told(story):

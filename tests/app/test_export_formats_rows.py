@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
+from wakelog.app.export_formats import branch_rows
 from wakelog.errors import WakelogError
 from wakelog.forking import fork
 from wakelog.journals import JournalTexts
@@ -17,7 +18,6 @@ from wakelog.projections.transcript import transcript
 from wakelog.reading import read_log
 from wakelog.scanning import path_entries, scan_log
 from wakelog.testing.builders import SessionBuilder
-from wakelog.transfer.export import branch_rows
 
 QUIET = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
