@@ -128,7 +128,7 @@ def _with_state(store: Store, row: SessionRow) -> SessionRow:
 def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     columns = (
         Column("NAME", shrinks=True, max_width=40),
-        Column("STATE"),
+        Column("STATE", shrinks=True),
         Column("ENTRIES", right=True),
         Column("UPDATED", right=True),
         Column("TITLE", shrinks=True),
