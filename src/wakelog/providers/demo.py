@@ -21,7 +21,8 @@ from wakelog.errors import UsageError
 from wakelog.log.content import Delta, JsonObject, Text, ToolCall, ToolCallDelta
 from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
-from wakelog.providers.playback import PreparedReply, new_tool_call_id, play
+from wakelog.providers.playback import PreparedReply, play
+from wakelog.providers.requests import new_tool_call_id
 
 
 class RequestedCall(msgspec.Struct, frozen=True):

@@ -60,11 +60,6 @@ async def play_fault(fault: Faulted) -> AsyncIterator[Delta]:
     yield fault
 
 
-def new_tool_call_id(request: ModelRequest, number: int) -> str:
-    """Return an id for the call of that number, from 0, that is unique on this branch."""
-    return f"call_{request.answers}_{number}"
-
-
 def _deltas(reply: PreparedReply) -> Iterator[Delta]:
     for piece in _split_text(reply.thinking, reply.delta_chars):
         yield ThinkingDelta(piece)

@@ -106,3 +106,8 @@ def group_tool_results(messages: Sequence[ContextMessage]) -> list[tuple[Context
         elif groups:
             groups[-1][1].append(message)
     return groups
+
+
+def new_tool_call_id(request: ModelRequest, number: int) -> str:
+    """Return an id for the tool call of that number, from 0, in a reply; it is unique on the branch."""
+    return f"call_{request.answers}_{number}"

@@ -16,7 +16,8 @@ import msgspec
 from wakelog.errors import UsageError
 from wakelog.log.content import Delta, Faulted, ToolCallDelta, Usage
 from wakelog.ports.runtime import ModelRequest
-from wakelog.providers.playback import PreparedReply, new_tool_call_id, play, play_fault
+from wakelog.providers.playback import PreparedReply, play, play_fault
+from wakelog.providers.requests import new_tool_call_id
 
 DELTA_CHARS = 16
 _Count = Annotated[int, msgspec.Meta(ge=0)]

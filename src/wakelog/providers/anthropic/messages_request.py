@@ -17,7 +17,7 @@ release.
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall
@@ -26,6 +26,7 @@ from wakelog.projections.context import ContextMessage
 from wakelog.providers.requests import (
     IMAGE_TYPES,
     Params,
+    group_tool_results,
     media_placeholder,
     media_type_of,
     merge_body,
@@ -194,26 +195,12 @@ def build_messages(messages: Sequence[ContextMessage], *, is_own: Callable[[Cont
     """Return the messages for the API. `is_own` says whether the reasoning of a reply may be sent back."""
     built: list[JsonObject] = []
     ids = _WireIds()
-    for message, results in _group_tool_results(messages):
+    for message, results in group_tool_results(messages):
         if message.role == "user":
             _add_blocks(built, "user", user_blocks(message.content))
         else:
             _add_reply(built, message, results, ids, thoughts=is_own(message))
     return built
-
-
-def _group_tool_results(messages: Iterable[ContextMessage]) -> Iterator[tuple[ContextMessage, list[ContextMessage]]]:
-    """Yield each message with the tool results directly after it."""
-    group: tuple[ContextMessage, list[ContextMessage]] | None = None
-    for message in messages:
-        if message.role != "toolResult":
-            if group:
-                yield group
-            group = (message, [])
-        elif group:
-            group[1].append(message)
-    if group:
-        yield group
 
 
 def _add_reply(

@@ -19,7 +19,8 @@ from wakelog.providers.faults import fault
 from wakelog.providers.http_provider import HttpProvider, HttpResponse, WireFormat, open_http_provider
 from wakelog.providers.openai.api import VENDOR, fault_of_error_event, load_sdk
 from wakelog.providers.openai.chat_request import PROVIDER, request_body
-from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced, new_tool_call_id
+from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
+from wakelog.providers.requests import new_tool_call_id
 
 _STOP_REASONS = {"tool_calls": "tools", "function_call": "tools", "content_filter": "filtered"}
 

@@ -164,8 +164,3 @@ def safe_name(name: str) -> str:
 def is_own(message: ContextMessage, request: ModelRequest, provider: str) -> bool:
     """Return whether a reply came from this provider and model: only then is its bound data sent back."""
     return message.provider == provider and message.model == request.model
-
-
-def new_tool_call_id(request: ModelRequest, number: int) -> str:
-    """Return an id for a call that came without one; it is unique on the branch."""
-    return f"call_{request.answers}_{number}"

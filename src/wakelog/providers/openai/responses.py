@@ -17,8 +17,9 @@ from wakelog.providers.event_stream import decode_event, parse_tool_input
 from wakelog.providers.faults import fault
 from wakelog.providers.http_provider import HttpProvider, HttpResponse, WireFormat, open_http_provider
 from wakelog.providers.openai.api import VENDOR, fault_of_error_event, load_sdk
-from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced, new_tool_call_id
+from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
 from wakelog.providers.openai.responses_request import PROVIDER, SUMMARY_SEPARATOR, request_body
+from wakelog.providers.requests import new_tool_call_id
 
 _ITEM_TYPES = ("message", "reasoning", "function_call")
 _USED_EVENTS = frozenset(
