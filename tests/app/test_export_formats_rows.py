@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, store_of, tell
@@ -34,6 +34,7 @@ def streamed(store, session, node, stretch, partials=()):
 
 
 @QUIET
+@example([*[("user", 0)] * 8, ("partial", 1), ("partial", 2)], [], 1, 2)  # one reply, at nodes of two stretches
 @given(STORIES, DAMAGE, st.integers(1, 9), st.integers(0, 30))
 def test_every_branch_reads_the_same(steps, hurts, stretch, at):
     """Whatever the story and the damage, and wherever a stretch ends."""

@@ -216,6 +216,8 @@ class _BranchStretches:
     def __init__(self, scan: Scan, path: bytearray, size: int) -> None:
         self._outline, self._path, self._size = scan.outline, path, size
         self._asked: dict[str, int] = {}
+        self._last_partials: dict[str, str] = {}
+        """By reply, the id of its last `partial` entry in the branch: only that one is shown."""
 
     def is_on_path(self, entry_id: str) -> bool:
         """Return whether an id is that of a node of the branch."""
@@ -251,14 +253,29 @@ class _BranchStretches:
         for entry in entries:
             if entry.is_node:
                 yield entry
-            elif (home := self.home_of(entry)) < self.stretch_of(entry):
+                continue
+            if (reply_id := self._interrupted_reply(entry)) is not None:
+                self._last_partials[reply_id] = entry.id
+            if (home := self.home_of(entry)) < self.stretch_of(entry):
                 found[home].annotations.append(entry)
+
+    def _interrupted_reply(self, annotation: Entry) -> str | None:
+        """Return the reply whose text this session's own annotation holds; None for any other annotation."""
+        match annotation.value:
+            case Partial(reply_id=reply_id, tool_call_id=None, error=None):
+                return reply_id if self._outline.number(annotation.id) >= self._outline.inherited else None
+        return None
+
+    def _is_replaced(self, annotation: Entry) -> bool:
+        """Return whether a later `partial` entry, in any stretch, holds the text of the same reply."""
+        reply_id = self._interrupted_reply(annotation)
+        return reply_id is not None and self._last_partials.get(reply_id, annotation.id) != annotation.id
 
     def rows(
         self, nodes: Sequence[Entry], annotations: Sequence[Entry], late: _LateEntries, known: TranscriptContext
     ) -> Iterator[TranscriptRow]:
         """Return the rows of one stretch."""
-        every = (*annotations, *late.annotations)
+        every = [entry for entry in (*annotations, *late.annotations) if not self._is_replaced(entry)]
         inherited = tuple(
             annotation for annotation in every if self._outline.number(annotation.id) < self._outline.inherited
         )
