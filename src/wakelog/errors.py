@@ -3,6 +3,7 @@
     WakelogError
     ├── UsageError          the caller asked for something that is not possible
     │   ├── BadId           a name or id that does not match the grammar
+    │   ├── OpenToolCalls   a prompt cannot follow tool calls without a result
     │   └── BadQuery        a search query that cannot be parsed
     ├── NotFound            no such session or entry
     ├── Conflict            another writer was faster; read again, then decide
@@ -47,6 +48,12 @@ class BadId(UsageError):
     """An id or name that does not match the grammar."""
 
     kind = "bad_id"
+
+
+class OpenToolCalls(UsageError):
+    """A prompt cannot be recorded: tool calls of the last reply have no result yet."""
+
+    kind = "open_tool_calls"
 
 
 class BadQuery(UsageError):

@@ -7,6 +7,7 @@ started the tool, `skipped` if its log proves that it did not, else `unknown`.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -22,15 +23,16 @@ from wakelog.projections.branch_state import branch_state
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.reading import read_log
 from wakelog.redaction.entries import redact_entry
-from wakelog.session import Session
+from wakelog.writer import SessionWriter
 
+_SessionT = TypeVar("_SessionT", bound=SessionWriter)
 _SKIPPED_TEXT = "Not run: the session was forked before this tool was begun."
 _STARTED_TEXT = (
     "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
 )
 
 
-def fork(session: Session, at: str | None = None) -> Session:
+def fork(session: _SessionT, at: str | None = None) -> _SessionT:
     """Create a new session that continues from an entry of another session (default: the head)."""
     tree = session.tree_with(at)
     target = tree.find(at) if at is not None else tree.head
@@ -38,7 +40,7 @@ def fork(session: Session, at: str | None = None) -> Session:
         raise Damaged(f"{session.name} has no entry that can be read", hint="see `wakelog doctor`")
     header = tree.header
     owner, node = _owner(session, tree, target)
-    child = Session.create(
+    child = type(session).create(
         session.store,
         agent=header.agent or "agent",
         sender=header.sender or "user",
@@ -62,7 +64,7 @@ def _redact_mode(tree: Tree, target: str) -> RedactMode:
     return policy_in_force(branch_state(tree.branch(target)).context).redact
 
 
-def _owner(session: Session, tree: Tree, node_id: str) -> tuple[str, Entry]:
+def _owner(session: SessionWriter, tree: Tree, node_id: str) -> tuple[str, Entry]:
     """Return the session whose log holds a node (this one, or an ancestor if inherited), and the node."""
     owner = session.id
     while tree.is_inherited(node_id):

@@ -1,4 +1,4 @@
-"""Moving large content of entries into blobs.
+"""Moving large content of entries into blobs, and media back into messages for a model.
 
 Media always become blobs; a text does if its line would be too long (LOG-12), and the output of an interrupted tool if
 it is longer than a tool result may be (VIEW-6). A blob is put and synced before the entry that refers to it is
@@ -8,7 +8,7 @@ them that says how much is left out. A line holds 16 MiB, more than a model can 
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from wakelog.decide.wording import CLIP_MIN_BYTES, clip
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, KnownBody, Message, Partial, Queued
+from wakelog.projections.context import ContextMessage
 
 PutBlob: TypeAlias = Callable[[bytes, str], BlobRef]
 DiscardBlob: TypeAlias = Callable[[bytes, str], None]
@@ -66,6 +67,26 @@ def _media_in_blob(part: Media, put: PutBlob) -> AnyPart:
         # Not valid base64, so there are no bytes to store.
         return part
     return msgspec.structs.replace(part, blob=put(content, part.mime_type), data=None)
+
+
+def messages_with_media(
+    messages: Iterable[ContextMessage], get: Callable[[BlobRef], bytes]
+) -> tuple[ContextMessage, ...]:
+    """Return messages with their images and audio inline: a provider has no access to blobs."""
+    return tuple(_message_with_media(message, get) for message in messages)
+
+
+def _message_with_media(message: ContextMessage, get: Callable[[BlobRef], bytes]) -> ContextMessage:
+    if not any(isinstance(part, Media) and part.blob is not None for part in message.content):
+        return message
+    return msgspec.structs.replace(message, content=tuple(_with_inline_data(part, get) for part in message.content))
+
+
+def _with_inline_data(part: AnyPart, get: Callable[[BlobRef], bytes]) -> AnyPart:
+    if not isinstance(part, Media) or part.blob is None:
+        return part
+    data = base64.b64encode(get(part.blob)).decode()
+    return msgspec.structs.replace(part, mime_type=part.mime_type or part.blob.media_type, blob=None, data=data)
 
 
 def decode_base64(data: str) -> bytes | None:

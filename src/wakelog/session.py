@@ -1,217 +1,117 @@
-"""Session: the only writer of a log. Every entry is stamped here and appended through the store.
+"""Session: what people and programs do with one session of a store.
 
-Rule 1: entries from people go to the head, which is read again if another writer was faster. Entries from a worker go
-under the node it has read; if that node already has a child, the append is a `Conflict`.
-Rule 2: the only state is a tree derived from the bytes of the log. Every append names the last entry the tree knows, so
-the store detects a tree that is out of date, and the session catches up.
-Rule 3: an append may be retried with the same entry id; the entry is appended once.
+Three groups of methods. Writing: messages of people, compaction, head, labels, title, end. Recording: the log under a
+program's own agent loop (`recording/`). Reading: messages for a request, transcript, usage, search, verification.
+`writer.py` has the rules of every append.
 
-This module has more than 500 lines because the path of an append is one piece: check, stamp, encode, append, catch up.
+The recording methods are synchronous: each returns when its entry is durable, after one sync of the store. They may be
+called from any thread, one after the other or at once; in an async program a direct call holds the event loop for that
+sync, and `await asyncio.to_thread(session.user, text)` does not.
 """
 
-import contextlib
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType, TracebackType
+from typing import Any, Literal, Self
 
 import msgspec
 
-from wakelog.clock import SystemClock
-from wakelog.decide.policy import QUEUE_MAX, Policy, RedactMode, policy_in_force
-from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
-from wakelog.large_content import (
-    is_interrupted_output,
-    may_be_large,
-    with_clipped_output,
-    with_long_texts_in_blobs,
-    with_media_in_blobs,
-)
-from wakelog.log.codec import encode, fits_line
-from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Text
+from wakelog.decide.assembly import with_unique_call_ids
+from wakelog.decide.policy import QUEUE_MAX
+from wakelog.errors import Conflict, OpenToolCalls, UsageError
+from wakelog.forking import fork
+from wakelog.identity import latest
+from wakelog.journals import read_journals
+from wakelog.large_content import messages_with_media
+from wakelog.log.content import AnyMessage, BaseMessage, JsonObject, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
-    FORMAT_VERSION,
     RULES_VERSION,
-    Activity,
-    Annotation,
-    AnyAnnotation,
-    AnyNode,
     Compaction,
-    ContextEntry,
-    DamageNote,
     Entry,
     Head,
     KnownBody,
     Label,
     Message,
-    Node,
-    Origin,
     Queued,
+    ReplayMode,
     SessionArchived,
     SessionRenamed,
     Terminated,
 )
-from wakelog.log.entry import SessionHeader as SessionEntry
-from wakelog.log.ids import checked_id, digest_of
-from wakelog.log.lines import Damage, EntryReader
-from wakelog.log.seal import SealVerifier, unseal
-from wakelog.log.tail import may_refer_to_unread
-from wakelog.log.timestamps import iso_timestamp
-from wakelog.log.tree import Branch, Tree
+from wakelog.log.lines import EntryReader
+from wakelog.ports.catalogs import SearchHit
 from wakelog.ports.runtime import Clock
-from wakelog.ports.stores import Lease, SealedLine, Store
+from wakelog.ports.stores import Lease, Store
 from wakelog.projections.branch_state import branch_state
+from wakelog.projections.context import ContextMessage, build_context
 from wakelog.projections.pending import DroppedWork, SessionEnding, is_turn_open, open_tool_calls, work_dropped_by_end
-from wakelog.projections.queue import has_whole_queue, must_record_queue, queue_at_head, waiting_messages
-from wakelog.projections.session_state import build_carried_state, can_build_carried_state, is_terminated
-from wakelog.reading import Log, read_active, read_log, read_session_header
-from wakelog.redaction.entries import redact_entry, redact_identity
-from wakelog.version import APP
+from wakelog.projections.queue import queue_at_head
+from wakelog.projections.session_state import is_terminated
+from wakelog.projections.transcript import TranscriptRow, transcript
+from wakelog.projections.usage import UsageTotal, usage
+from wakelog.prompts import PromptContent, prompt_from
+from wakelog.recording.held_lease import HeldLease
+from wakelog.recording.recovery import Recovery, recover
+from wakelog.recording.streams import StreamedReply
+from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_open_call, write_result
+from wakelog.stores import load, open_catalog, open_store
+from wakelog.verification import Verification, verify_session
+from wakelog.writer import SessionWriter
 
-# Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
-UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
-_BODIES = (Node, Annotation)
-_SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
-_ALLOWED_AFTER_END = (DamageNote, Label, SessionRenamed, SessionArchived)
-_APPEND_TRIES_MAX = 10_000
-_BodyT = TypeVar("_BodyT", bound=KnownBody)
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
 
 
-class Session:
-    """One session of a store: read it, add messages, branch it. Cheap to create and to discard.
+class Session(SessionWriter):
+    """One session of a store: record it, read it, branch it. Cheap to create and to discard.
 
-    An instance belongs to one thread. Any number of instances, in any process, may share a session.
+    `Session.open` returns the latest session of an agent and a sender, `create` a new one, `get` an existing one by its
+    id or name. Any number of objects, in any process, may share a session; only one at a time may record replies and
+    tool runs in it. That one holds the lease of the session until `close()` or the end of its `with` statement.
     """
 
     def __init__(
         self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
     ) -> None:
-        self.store = store
-        self.rules_version = rules_version
-        self.name = store.name(session)
-        self.clock = clock or SystemClock()
-        first = read_session_header(store, self.name)
-        self.id = first.id if first is not None else self.name
-        self._loaded_log: Log | None = None
+        super().__init__(store, session, clock=clock, rules_version=rules_version)
+        self._held: HeldLease | None = None
+        self._mutex = threading.RLock()
 
     @classmethod
-    def create(
-        cls,
-        store: Store,
-        *,
-        agent: str = "agent",
-        sender: str = "user",
-        cwd: str = "",
-        title: str | None = None,
-        model: str | None = None,
-        provider: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        parent: Origin | None = None,
-        session_id: str | None = None,
-        clock: Clock | None = None,
-        redact: RedactMode = "assignments",
-    ) -> "Session":
-        """Create a session durably; if one with this id exists, open it unchanged.
+    def open(cls, store: Store, *, agent: str = "agent", sender: str = "user", **header: Any) -> Self:
+        """Return the latest session of exactly this agent and sender; create one if there is none or it is terminated.
 
-        `redact` selects which secrets are removed from the header, because no policy is in the log yet.
+        `header` are further arguments of `create`, for a session that is created.
         """
-        clock = clock or SystemClock()
-        now_ms = clock.now_ms()
-        given = SessionEntry(
-            id=checked_id(session_id) if session_id else clock.new_id(),
-            timestamp=iso_timestamp(now_ms),
-            version=FORMAT_VERSION,
-            cwd=cwd,
-            agent=agent,
-            sender=sender,
-            app=APP,
-            title=title,
-            provider=provider,
-            model=model,
-            settings=dict(settings or {}),
-            parent=parent,
-        )
-        # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
-        names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
-        entry = redact_entry(msgspec.structs.replace(given, **names), rule=redact)
-        # Names and titles become file names, so they are taken from the redacted header.
-        store.create(
-            entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
-        )
-        if entry.title:
-            store.set_title(entry.id, entry.title)
-        return cls(store, entry.id, clock=clock)
+        name = latest(store, agent, sender)
+        found = cls(store, name) if name is not None else None
+        if found is not None and not is_terminated(found.tree):
+            return found
+        return cls.create(store, agent=agent, sender=sender, **header)
 
-    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+    @classmethod
+    def get(cls, store: Store, session: str) -> Self:
+        """Return the session with this id or name; `NotFound` if there is none."""
+        return cls(store, session)
 
-    @property
-    def _log(self) -> Log:
-        """The part of the log that projections of the head need. Read on first use: a new fork may never need it."""
-        if self._loaded_log is None:
-            self._loaded_log = read_active(self.store, self.name, queue=False)
-            self._check_format(self._loaded_log.damage)
-        return self._loaded_log
+    def __enter__(self) -> Self:
+        """Return the session; `close` is called at the end of the `with` statement."""
+        return self
 
-    def read(self) -> Log:
-        """Read the whole log again, with all seals verified."""
-        return read_log(self.store, self.name, verify=True)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
-    @property
-    def tree(self) -> Tree:
-        """The tree, up to date, as far as projections of the head need it."""
-        self._catch_up()
-        return self._tree_with_queue()
-
-    def _tree_with_queue(self) -> Tree:
-        """Return the tree with the waiting messages of the whole session, which most appends do not need."""
-        if not has_whole_queue(self._log.tree):
-            self._loaded_log = read_active(self.store, self.name)
-            self._check_format(self._loaded_log.damage)
-        return self._log.tree
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """The damage found when the session was opened, in the part of the log that was read."""
-        return self._log.damage
-
-    def tree_with(self, at: str | None) -> Tree:
-        """Return a tree that contains the branch of an entry: the whole log's tree if the tail may not contain it."""
-        tree = self.tree
-        return self.read().tree if tree.partial and at not in (None, tree.head) else tree
-
-    def branch(self, at: str | None = None) -> Branch:
-        """Return the branch of an entry (default: the head)."""
-        return self.tree_with(at).branch(at)
+    def close(self) -> None:
+        """Release the lease of this object, if it holds one. The object may be used again."""
+        with self._mutex:
+            held, self._held = self._held, None
+            if held is not None:
+                held.release(self)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
-
-    def append(
-        self,
-        body: AnyNode | AnyAnnotation,
-        *,
-        at: str | None = None,
-        fork: bool = False,
-        lease: Lease | None = None,
-        expected_seq: int | None = None,
-    ) -> Entry:
-        """Append a body. A node goes under `at` or the head; an annotation describes `at` or the head's node.
-
-        `Conflict` if `at` already has a child, unless `fork` is set. A body with an id is appended once, however often
-        it is retried. With `expected_seq`, also `Conflict` unless that seq is still the last one, so that the append
-        follows exactly the entries a decision was based on.
-        """
-        if not isinstance(body, _BODIES):
-            raise UsageError(f"append takes the body of an entry, not {type(body).__name__}", hint=_append_hint(body))
-        entry_id = checked_id(body.id) if body.id else self._new_id()
-        return self._append(lambda: self._stamped(body, entry_id, self._resolve(at), fork=fork), lease, expected_seq)
-
-    def _resolve(self, entry: str | None) -> str | None:
-        """Return the node that an id refers to; an id outside the known tail is looked up in the whole log."""
-        if entry is None or entry in self._log.tree.nodes:
-            return entry
-        self._catch_up()
-        return self._whole_tree().find(entry)
 
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
         """Append a person's message at the head, or queue it while the agent is busy."""
@@ -248,25 +148,6 @@ class Session:
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
         return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
-
-    def append_compaction(self, body: Compaction, *, at: str | None = None, lease: Lease | None = None) -> Entry:
-        """Append a compaction together with the state it carries, computed at the moment of the append."""
-        entry_id = self._new_id()
-
-        def compose() -> KnownBody:
-            # A tail that starts at a compaction of rules 1 lacks values that one of rules 2 must carry.
-            tree = (
-                self._log.tree
-                if self.rules_version < 2 or can_build_carried_state(self._log.tree)
-                else self._whole_tree()
-            )
-            place = at or tree.head
-            assert place is not None
-            stamped = self._stamped(body, entry_id, at, fork=at is not None)
-            # Added after redaction: the state repeats entries of this log; readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place, self.rules_version))
-
-        return self._append(compose, lease)
 
     def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
         """Move the head to `entry`. With a `reason` this is also a request to run the session."""
@@ -329,235 +210,172 @@ class Session:
         self._catch_up()
         return request
 
-    # ── lease ────────────────────────────────────────────────────────────────────────────────────
+    # ── recording ────────────────────────────────────────────────────────────────────────────────
 
-    def acquire(self, holder: str, *, ttl_s: float, channels: Sequence[str] = ()) -> Lease:
-        """Acquire the lease to run the session and deliver to `channels`. `Conflict` while another holder has it."""
-        entry_id = self._new_id()
-        for _ in range(_APPEND_TRIES_MAX):
-            self._catch_up()
-            self._note_torn_tail()
-            held = self.store.held(self.name)
-            if held is not None:
-                raise Conflict(f"{self.name} is being run by {held.holder}")
-            self._check_not_ended()
-            activity = Activity(
-                holder=holder, channels=tuple(channels), rules=self.rules_version, queue=self._queue_to_record()
-            )
-            stamped = self._stamped(activity, entry_id)
-            holder = stamped.holder
-            with contextlib.suppress(Conflict):
-                body, after = self._encode(stamped), self._log.next_seq - 1
-                return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
-        raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries to acquire it failed")
+    def user(self, content: PromptContent) -> Entry:
+        """Record a message of a person: text, parts, or files (`pathlib.Path`).
 
-    def _queue_to_record(self) -> tuple[Queued, ...] | None:
-        """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
-        tree = self._log.tree
-        return (
-            waiting_messages(self._tree_with_queue()) if self.rules_version >= 2 and must_record_queue(tree) else None
-        )
-
-    def release(self, lease: Lease) -> None:
-        """Record that the worker leaves, and release the lease. Does nothing if the lease was already lost."""
-        try:
-            self.append(Activity(holder=lease.holder, event="left", fence=lease.fence), lease=lease)
-        except LeaseLost:
-            return
-        self.store.release(lease)
-
-    @property
-    def last_seq(self) -> int:
-        """The seq of the last known entry."""
-        return self._log.next_seq - 1
-
-    # ── appending ────────────────────────────────────────────────────────────────────────────────
-
-    def _append(
-        self, compose: Callable[[], KnownBody], lease: Lease | None = None, expected_seq: int | None = None
-    ) -> Entry:
-        """Compose and append an entry; if another writer was faster, read its entries and try again."""
-        for _ in range(_APPEND_TRIES_MAX):
-            self._note_torn_tail()
-            if expected_seq is not None and expected_seq != self._log.next_seq - 1:
-                raise Conflict(
-                    f"{self.name} has new entries since this was decided", hint="read the session and decide again"
-                )
-            value = compose()
-            before = self._appended_before(value)
-            if before is None:
-                self._check_not_ended(value)
-            try:
-                sealed = self.store.append(
-                    self.name,
-                    unseal(before.raw) if before else self._encode(value),
-                    after=before.seq - 1 if before else self._log.next_seq - 1,
-                    fence=lease.fence if lease else None,
-                    durable=value.type not in UNSYNCED_TYPES,
-                )
-            except LeaseLost:
-                raise
-            except Conflict:
-                self._catch_up()
-                continue
-            return before or self._add_acknowledged(value, sealed)
-        raise Conflict(f"{self.name} is too busy: other writers were faster {_APPEND_TRIES_MAX} times")
-
-    def _check_not_ended(self, value: KnownBody | None = None) -> None:
-        """Raise `SessionEnded` if the session is terminated and does not accept this entry.
-
-        If the `terminated` entry is not in this tree yet, the store rejects the append.
+        `OpenToolCalls` while tool calls have no result; `Conflict` while another process records or runs the session.
         """
-        if is_terminated(self._log.tree) and not _is_allowed_after_end(value):
-            raise SessionEnded(
-                f"{self.name} is terminated",
-                hint=f"`wakelog fork {self.name} --new-session` continues it in a new session",
-            )
+        prompt, entry_id = prompt_from(content), self._new_id()
 
-    def _add_acknowledged(self, value: KnownBody, sealed: SealedLine) -> Entry:
-        """Add an acknowledged entry to the tree without reading it back."""
-        if sealed.seq != self._log.next_seq:
-            self._catch_up()
-            return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
-        placed = msgspec.structs.replace(value, v=FORMAT_VERSION, seq=sealed.seq)
-        entry = Entry(sealed.line.raw, placed, sealed.seq, sealed.line.offset)
-        self._add_to_tree([entry], sealed.seq + 1)
-        return entry
+        def compose() -> KnownBody:
+            self._check_no_other_holder()
+            self._check_no_open_tool_calls()
+            return self._stamped(Message(message=prompt), entry_id)
 
-    def _add_to_tree(self, entries: list[Entry], next_seq: int) -> None:
-        """Add new entries to the tree; read the tail again if they refer to entries before it."""
-        tree = self._log.tree.add_all(entries)
-        self._log.next_seq = next_seq
-        if entries:
-            self._log.last_line = entries[-1].raw
-        if tree.partial and (any(may_refer_to_unread(tree, entry) for entry in entries) or tree.may_lack_entries):
-            self._loaded_log = read_active(self.store, self.name)
+        with self._mutex:
+            return self._append(compose, self._held.check() if self._held is not None else None)
 
-    def _appended_before(self, value: KnownBody) -> Entry | None:
-        """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs."""
-        entry = self._log.tree.entry(value.id)
-        if entry is None:
-            return None
-        stored = entry.value
-        again = msgspec.structs.replace(
-            value, parent_id=stored.parent_id, timestamp=stored.timestamp, turn_id=stored.turn_id
-        )
-        if self._encode(again) != unseal(entry.raw):
-            raise Conflict(f"another entry with the id {value.id} exists, with other content")
-        return entry
+    def assistant(self, reply: object, *, model: str | None = None, provider: str | None = None) -> Reply:
+        """Record a reply of the model and return it, with its tool calls.
 
-    def _stamped(self, body: _BodyT, entry_id: str, at: str | None = None, *, fork: bool = False) -> _BodyT:
-        """Return the body with its envelope (id, parent, time, turn), secrets redacted and large content in blobs.
-
-        Law 14: secrets stay out of logs and blobs.
+        `reply` is text, a `Reply`, or a response of the Anthropic Messages, OpenAI Chat Completions or OpenAI Responses
+        API, as an object of the SDK or as JSON. `model` and `provider` complete a reply that does not name them. The
+        reply returned is as it arrived; in the log its secrets are redacted.
         """
-        tree = self._log.tree
-        if tree.head is None:
-            raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
-        is_wide = isinstance(body, _SESSION_WIDE)
-        parent = self._header_id() if is_wide else at or tree.head
-        if at is not None and isinstance(body, Node) and not fork and tree.entry(entry_id) is None:
-            self._check_no_child(parent)
-        is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
-        node = tree.nodes.get(parent)
-        turn = entry_id if is_prompt else body.turn_id or (node.value.turn_id if node else None)
-        is_large = self.rules_version >= 2 and may_be_large(body)
-        clean = self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)
-        stamped = msgspec.structs.replace(
-            clean,
-            id=entry_id,
-            parent_id=parent,
-            timestamp=clean.timestamp or iso_timestamp(self.clock.now_ms()),
-            turn_id=None if is_wide else turn,
-        )
-        return self._clipped_to_line(stamped) if is_large else stamped
+        given = self._as_reply(reply)
+        whole = msgspec.structs.replace(given, model=given.model or model, provider=given.provider or provider)
+        with self._mutex:
+            self.append(Message(message=whole), lease=self._hold_lease())
+        return whole
 
-    def _clipped_to_line(self, body: _BodyT) -> _BodyT:
-        """Return the body with long texts clipped: interrupted tool output like a tool result, others to fit a line."""
-        if is_interrupted_output(body):
-            body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)
-        return with_long_texts_in_blobs(
-            body, self.store.blobs.put, lambda made: fits_line(made, rules_version=self.rules_version)
-        )
+    def streaming(self, *, model: str | None = None, provider: str | None = None) -> StreamedReply:
+        """Record a reply while it is streamed, in a `with` statement. See `StreamedReply`."""
+        with self._mutex:
+            return StreamedReply(self, self._hold_lease(), self._as_reply, model=model, provider=provider)
 
-    def _without_secrets(self, body: _BodyT) -> _BodyT:
-        """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        found = redact_entry(body, self.rules_version)
-        if found is body:
-            return body
-        policy = self._policy()
-        if isinstance(body, ContextEntry) and self.rules_version >= 2:
-            policy = policy_in_force(body, self.rules_version)
-        return found if policy.redact == "assignments" else redact_entry(body, self.rules_version, policy.redact)
+    def tool(
+        self, call: ToolCall | object, *, replay: ReplayMode | None = None, receipt: FindReceipt | None = None
+    ) -> ToolRun:
+        """Record a tool run in a `with` statement whose body runs the tool. See `ToolRun`.
 
-    def _policy(self) -> Policy:
-        """Return the policy in force at the head."""
-        return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules_version)
+        `call` is one of `reply.tool_calls`, a tool call object or dict of the API, or its id. `replay` says whether the
+        tool may run again after a crash: `never` (default), `safe`, or `receipt` with a function that looks up what an
+        earlier run did.
+        """
+        mode: ReplayMode = replay or ("receipt" if receipt is not None else "never")
+        if mode not in ("never", "safe", "receipt") or (mode == "receipt") != (receipt is not None):
+            hint = 'use replay="never", replay="safe", or receipt=FUNCTION'
+            raise UsageError(f"not a valid replay mode with this receipt: {mode!r}", hint=hint)
+        with self._mutex:
+            lease = self._hold_lease()
+            return ToolRun(self, lease, find_open_call(self, call), replay=mode, receipt=receipt)
 
-    def _check_no_child(self, parent: str) -> None:
-        # Children follow their parent in the log, so a tail that contains a node contains its children.
-        tree = self._log.tree
-        in_tail = parent in tree.nodes and parent != tree.root
-        if (tree if in_tail else self._whole_tree()).children(parent):
-            raise Conflict(f"another entry already follows {parent}", hint="pass fork=True, or read the session again")
+    def tool_result(self, call: ToolCall | object, result: object, *, is_error: bool = False) -> ToolResult:
+        """Record the result of a tool that ran elsewhere. `call` and `result` are as for `tool`."""
+        with self._mutex:
+            lease, open_call = self._hold_lease(), find_open_call(self, call)
+            outcome = as_outcome(result, is_error=is_error)
+            return write_result(self, lease, open_call, "error" if outcome.is_error else "ok", outcome)
 
-    def _encode(self, value: KnownBody) -> bytes:
-        return encode(value, rules_version=self.rules_version)
+    def recover(self, receipts: Mapping[str, FindReceipt] | None = None) -> Recovery:
+        """Settle what a crash left open, and return what that was. Nothing is run; see `Recovery`.
 
-    def _header_id(self) -> str:
-        own = self._log.header
-        return own.id if own is not None else self._log.tree.root or ""
+        Interrupted replies become `partial` entries, and every open tool call gets a result: from the function in
+        `receipts` that has the name of its tool, else `interrupted` or `unknown`. `Conflict`, and nothing is written,
+        while another process records or runs the session: its tools may still be running.
+        """
+        with self._mutex:
+            if self._held is not None and not self._held.is_valid:
+                self.close()
+            return recover(self, self._hold_lease(), receipts or {})
 
-    def _note_torn_tail(self) -> None:
-        """Append a note about a torn tail before any other entry follows it."""
-        torn = self._log.torn
-        if torn is None:
-            return
-        note = DamageNote(offset=torn.offset, bytes=len(torn.raw), digest=digest_of(torn.raw))
-        body = self._encode(self._stamped(note, self._new_id()))
-        with contextlib.suppress(Conflict):
-            self.store.append(self.name, body, after=self._log.next_seq - 1, behind=len(torn.raw))
-        self._catch_up()
+    def _hold_lease(self) -> Lease:
+        """Return the lease of this object; acquire it on first use. `Conflict` while another holder has it."""
+        if self._held is None or not self._held.is_of_this_process:
+            self._held = HeldLease(self)
+        return self._held.check()
 
-    def _catch_up(self) -> None:
-        """Read the entries that were appended since, by any writer."""
-        h = self._log.last_seal
-        seals = SealVerifier(h, self._log.next_seq - 1) if h is not None else None
-        reader = EntryReader(next_seq=self._log.next_seq, seals=seals)
-        entries = reader.feed_all(self.store.load(self.name, after=self._log.next_seq - 1))
-        self._log.tree.mark_unreadable(reader.damage)
-        self._add_to_tree(entries, reader.next_seq)
-        self._log.torn = reader.torn
-        self._check_format(reader.damage)
+    def _check_no_other_holder(self) -> None:
+        held = self.store.held(self.name)
+        if held is not None and (self._held is None or held.fence != self._held.lease.fence):
+            hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
+            raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
 
-    def _check_format(self, damage: Iterable[Damage]) -> None:
-        if any(defect.kind == "newer" for defect in damage):
-            raise NewerFormat(
-                f"{self.name} has entries in a newer format than {FORMAT_VERSION}, which this wakelog writes",
-                hint="upgrade wakelog",
-            )
+    def _check_no_open_tool_calls(self) -> None:
+        open_calls = open_tool_calls(self._log.tree.branch())
+        if open_calls:
+            names = ", ".join(f"{call.tool_call.name} ({call.tool_call.id})" for call in open_calls)
+            hint = "record their results, or call session.recover() after a crash"
+            raise OpenToolCalls(f"{self.name} has tool calls without a result: {names}", hint=hint)
 
-    def _whole_tree(self) -> Tree:
-        return self.read().tree if self._log.tree.partial else self._log.tree
+    def _as_reply(self, reply: object) -> Reply:
+        if isinstance(reply, Reply):
+            return msgspec.structs.replace(reply, content=with_unique_call_ids(reply.parts))
+        if isinstance(reply, str):
+            return Reply(content=(Text(text=reply),))
+        # Loaded by name on first use: the parsers of three APIs, which commands do not need.
+        parsed: Reply = load("wakelog.recording.replies").reply_from(reply)
+        return parsed
 
-    def _new_id(self) -> str:
-        return self.clock.new_id()
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every readable entry of the session, oldest first, without holding them in memory."""
+        reader = EntryReader()
+        for line in self.store.load(self.name):
+            yield from reader.feed(line)
+
+    def messages(self, *, strategy: str = "full") -> tuple[ContextMessage, ...]:
+        """Return the messages of the next request: the active branch after its last compaction, results after calls."""
+        return messages_with_media(build_context(self.branch(), strategy).messages, self.store.blobs.get)
+
+    def to_anthropic(self, *, model: str | None = None, cache: bool = False) -> list[JsonObject]:
+        """Return the `messages` of a request to the Anthropic Messages API.
+
+        Reasoning is sent back to the model that produced it: `model`, by default that of the last reply. With `cache`,
+        the last two user messages have cache marks.
+        """
+        built: list[JsonObject] = _load_requests().anthropic_messages(self.messages(), model=model, cache=cache)
+        return built
+
+    def to_openai_chat(self, *, model: str | None = None, system: str = "") -> list[JsonObject]:
+        """Return the `messages` of a request to the OpenAI Chat Completions API, or a compatible one."""
+        built: list[JsonObject] = _load_requests().openai_chat_messages(self.messages(), model=model, system=system)
+        return built
+
+    def to_openai_responses(self, *, model: str | None = None) -> list[JsonObject]:
+        """Return the `input` of a request to the OpenAI Responses API with `store=False`.
+
+        Encrypted reasoning is sent back to the model that produced it: `model`, by default that of the last reply.
+        Request it with `include=["reasoning.encrypted_content"]`.
+        """
+        built: list[JsonObject] = _load_requests().openai_responses_items(self.messages(), model=model)
+        return built
+
+    def transcript(self) -> tuple[TranscriptRow, ...]:
+        """Return the conversation of the active branch as people read it, with the text of an interrupted reply."""
+        journals = read_journals(self.store, self.name)
+        return transcript(self.branch(), journals.partials, running=journals.running)
+
+    def usage(self) -> UsageTotal:
+        """Return the tokens and cost of all model calls of the session, on all branches."""
+        return usage(self.entries())
+
+    def search(self, query: str, *, limit: int = 50) -> Sequence[SearchHit]:
+        """Return the entries of this session that match a full-text query, the best first."""
+        copy = open_store("memory:")
+        copy.adopt(self.id, self.name, b"".join(line.bytes for line in self.store.load(self.name)))
+        catalog = open_catalog("memory:", copy)
+        catalog.refresh()
+        return catalog.search(query, limit=limit)
+
+    def verify(self) -> Verification:
+        """Check every line, seal and blob of the session, inherited history included. `ok`: all are intact."""
+        return verify_session(self.store, self.name)
+
+    def fork(self, at: str | None = None) -> Self:
+        """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""
+        return fork(self, at)
+
+
+def _load_requests() -> ModuleType:
+    """Load the request builders of three APIs on first use: commands do not need them."""
+    return load("wakelog.recording.requests")
 
 
 def _check_message(given: object) -> None:
     if not isinstance(given, BaseMessage):
         what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
         raise UsageError(what, hint="`append` takes the bodies of entries")
-
-
-def _append_hint(given: object) -> str:
-    """Return a hint on what to call for a value that `append` does not accept."""
-    if isinstance(given, BaseMessage):
-        return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
-    return "use session.say(…) for a message of a person" if isinstance(given, str) else "see wakelog.log.entry"
-
-
-def _is_allowed_after_end(value: KnownBody | None) -> bool:
-    """Return whether a terminated session accepts this entry: worker left, damage note, label, title or archiving."""
-    is_leaving = isinstance(value, Activity) and value.event == "left"
-    return is_leaving or isinstance(value, _ALLOWED_AFTER_END)

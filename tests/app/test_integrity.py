@@ -5,7 +5,6 @@ import pytest
 
 from tests.transfer.conftest import stores  # noqa: F401 - a fixture
 from tests.transfer.rigs import KINDS
-from wakelog.app.integrity import audit_blobs
 from wakelog.errors import Damaged, NoAccess, NotFound
 from wakelog.log.content import Audio, BlobRef, Image, Prompt, Text, ToolResult, UnknownPart
 from wakelog.log.entry import ContextEntry, Custom, Message, ModelCall
@@ -13,6 +12,7 @@ from wakelog.log.ids import digest_of
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import SessionBuilder
+from wakelog.verification import audit_blobs
 
 
 def named_everywhere(session, ref):

@@ -69,8 +69,8 @@ IN_ANTHROPIC = (
         "what is injected is marked",
         "law 8",
         "providers/anthropic/messages_request.py::request_body",
-        "_with_injected(_with_cache_marks(stable), request.injected)",
-        "_with_cache_marks(_with_injected(stable, request.injected))",
+        "_with_injected(with_cache_marks(stable), request.injected)",
+        "with_cache_marks(_with_injected(stable, request.injected))",
         (f"{TO_WIRE}::test_marks", PREFIX),
     ),
     Mutant(

@@ -140,7 +140,7 @@ IN_BLOBS = (
     Mutant(
         "an image stays in its line",
         "LOG-12",
-        "session.py::Session._stamped",
+        "writer.py::SessionWriter._stamped",
         "with_media_in_blobs(body, self.store.blobs.put) if is_large else body",
         "body",
         (f"{LARGE}::test_media_are_blobs",),
@@ -148,7 +148,7 @@ IN_BLOBS = (
     Mutant(
         "an old worker's image is put into a blob",
         "law 11",
-        "session.py::Session._stamped",
+        "writer.py::SessionWriter._stamped",
         "with_media_in_blobs(body, self.store.blobs.put) if is_large else body",
         "with_media_in_blobs(body, self.store.blobs.put)",
         (f"{LARGE}::test_rules_1_kept_media_in_the_line",),
@@ -156,7 +156,7 @@ IN_BLOBS = (
     Mutant(
         "a prompt too long for a line is an error",
         "LOG-12",
-        "session.py::Session._stamped",
+        "writer.py::SessionWriter._stamped",
         "self._clipped_to_line(stamped) if is_large else stamped",
         "stamped",
         (f"{LARGE}::test_a_prompt_too_long_for_a_line",),

@@ -408,7 +408,7 @@ IN_DECIDE = (
     Mutant(
         "what a person says may hold a key",
         "law 14, LOG-13",
-        "session.py::Session._stamped",
+        "writer.py::SessionWriter._stamped",
         "self._without_secrets(...)",
         "body",
         ("tests/runtime/test_redacting.py::test_what_is_said_to_it",),
@@ -448,7 +448,7 @@ IN_DECIDE = (
     Mutant(
         "a file is named by what the first line does not say",
         "law 14, LOG-13",
-        "session.py::Session.create",
+        "writer.py::SessionWriter.create",
         "store.create(entry.id, entry.agent, entry.sender, ...)",
         "store.create(entry.id, agent, sender, ...)",
         ("tests/test_secrets.py::test_nothing_on_the_disk",),

@@ -68,7 +68,7 @@ IN_RUNTIME = (
     Mutant(
         "a beginning is not synced before the effect",
         "law 4, law 6",
-        "session.py",
+        "writer.py",
         '{"call", "partial", "resumed", "activity"}',
         '{"tool_started", "call", "partial", "resumed", "activity"}',
         (f"{RUNNING}::test_begun_durably_then_done_then_kept",),
@@ -267,7 +267,7 @@ IN_RUNTIME = (
     Mutant(
         "journals are left lying",
         "RUN-10",
-        "runtime/wake.py::recover_journals",
+        "recording/recovery.py::recover_journals",
         "session.store.drop(session.name, journal)",
         "",
         (f"{RUNNING}::test_what_a_killed_tool_had_shown_is_told",),
@@ -388,7 +388,7 @@ IN_RUNTIME = (
     Mutant(
         "interrupted output is not clipped like a result",
         "VIEW-6, LOG-12",
-        "session.py::Session._clipped_to_line",
+        "writer.py::SessionWriter._clipped_to_line",
         "body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)",
         "pass",
         ("tests/faults/test_live_output.py::test_a_worker_that_is_killed[files]",),

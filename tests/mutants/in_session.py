@@ -11,7 +11,7 @@ IN_SESSION = (
     Mutant(
         "messages are not synced",
         "law 4",
-        "session.py",
+        "writer.py",
         '{"call", "partial", "resumed", "activity"}',
         '{"message", "call", "partial", "resumed", "activity"}',
         (
@@ -22,7 +22,7 @@ IN_SESSION = (
     Mutant(
         "a retried entry is another entry",
         "law 4, LOG-10",
-        "session.py::Session._appended_before",
+        "writer.py::SessionWriter._appended_before",
         "entry = self._log.tree.entry(value.id)\nif entry is None:\n    return None",
         "return None\nentry = self._log.tree.entry(value.id)",
         (f"{SESSION}::test_an_entry_with_an_id_is_appended_once",),
@@ -30,7 +30,7 @@ IN_SESSION = (
     Mutant(
         "two nodes under one parent, unasked",
         "TREE-2, LOG-10",
-        "session.py::Session._stamped",
+        "writer.py::SessionWriter._stamped",
         "self._check_no_child(parent)",
         "pass",
         (f"{SESSION}::test_under_is_a_conflict_where_something_stands",),
@@ -49,7 +49,7 @@ IN_SESSION = (
     Mutant(
         "the torn tail is not noted",
         "LOG-9",
-        "session.py::Session._note_torn_tail",
+        "writer.py::SessionWriter._note_torn_tail",
         "self.store.append(self.name, body, after=self._log.next_seq - 1, behind=len(torn.raw))",
         "self._log.torn = None\nreturn",
         (f"{SESSION}::test_torn_tails_are_noted",),
@@ -57,7 +57,7 @@ IN_SESSION = (
     Mutant(
         "a session knows only what it has read",
         "law 2, TREE-3",
-        "session.py::Session._resolve",
+        "writer.py::SessionWriter._resolve",
         "self._catch_up()",
         "",
         (f"{WRITERS}::test_what_another_writer_appended_can_be_named_at_once",),
@@ -65,7 +65,7 @@ IN_SESSION = (
     Mutant(
         "the lease is not shown",
         "law 6",
-        "session.py::Session._append",
+        "writer.py::SessionWriter._append",
         "lease.fence if lease else None",
         "None",
         (f"{SESSION}::test_leases", "tests/faults/test_leases.py::test_a_stopped_holder_that_comes_back_cannot_append"),
@@ -73,7 +73,7 @@ IN_SESSION = (
     Mutant(
         "a newer log is written to",
         "LOG-7",
-        "session.py::Session._check_format",
+        "writer.py::SessionWriter._check_format",
         'defect.kind == "newer"',
         'defect.kind == "never"',
         (f"{SESSION}::test_newer_logs_are_not_written_to",),
@@ -124,7 +124,7 @@ IN_SESSION = (
     Mutant(
         "a compaction forgets the state",
         "law 2, VIEW-3",
-        "session.py::Session.append_compaction.compose",
+        "writer.py::SessionWriter.append_compaction.compose",
         "build_carried_state(tree, place, self.rules_version)",
         "None",
         ("tests/test_reading.py::test_reading_the_tail_reads_the_tail",),

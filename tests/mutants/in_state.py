@@ -54,7 +54,7 @@ IN_STATE = (
     Mutant(
         "what was read past is not recorded",
         "RUN-22",
-        "session.py::Session.acquire",
+        "writer.py::SessionWriter.acquire",
         "self._queue_to_record()",
         "None",
         (READ_PAST,),
@@ -62,7 +62,7 @@ IN_STATE = (
     Mutant(
         "an ended session accepts anything",
         "RUN-21",
-        "session.py::Session._append",
+        "writer.py::SessionWriter._append",
         "if before is None: self._check_not_ended(value)",
         "",
         (f"{SUITE}::test_a_writer_that_has_not_seen_the_end", f"{ENDING}::test_a_compaction_does_not_hide_the_end"),
@@ -70,7 +70,7 @@ IN_STATE = (
     Mutant(
         "an ended session can be taken up",
         "RUN-21",
-        "session.py::Session.acquire",
+        "writer.py::SessionWriter.acquire",
         "self._check_not_ended()",
         "",
         (f"{SUITE}::test_an_ended_session_accepts_names_only",),

@@ -1,90 +1,25 @@
-"""Integrity of a session: check its log, seals and blobs, explain each problem, write a salvaged copy.
+"""Integrity of a session: explain each problem that its verification found, and write a salvaged copy.
 
-Nothing is repaired, and no log is changed. Each blob that entries refer to must exist and have the size and digest of
-the reference; it is read once, however many entries refer to it, inherited entries of a fork included. A digest that
-was kept elsewhere (`verify --head`) covers all lines before it: a log that contains it was not cut before it. A log
+Nothing is repaired, and no log is changed. `verification.py` checks lines, seals and blobs. A digest that was kept
+elsewhere (`verify --head`) covers all lines before it: a log that contains it was not cut before it. A log
 that does not was cut or rewritten, or never contained it; the log alone cannot tell which.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from wakelog.app.addresses import Address
 from wakelog.app.export import write_new_file
 from wakelog.app.export_formats import copy_bytes, standalone_copy
-from wakelog.errors import Damaged, NoAccess, NotFound, UsageError, WakelogError
-from wakelog.log.content import BlobRef
-from wakelog.log.entry import Entry
-from wakelog.log.integrity import SealReport, verify_seals
+from wakelog.errors import UsageError, WakelogError
+from wakelog.log.integrity import SealReport
 from wakelog.log.lines import Damage, DamageKind
-from wakelog.log.references import BlobReference, blob_references
 from wakelog.log.seal import find_seal
-from wakelog.ports.stores import Blobs, Store
+from wakelog.ports.stores import Store
 from wakelog.scanning import Scan, scan_log
-
-LossKind: TypeAlias = Literal["missing blob", "damaged blob", "inaccessible blob"]
-_LOSS_KINDS: dict[type[Exception], LossKind] = {
-    NotFound: "missing blob",
-    Damaged: "damaged blob",
-    NoAccess: "inaccessible blob",
-}
-
-
-class BlobLoss(msgspec.Struct, frozen=True):
-    """A blob that is missing, damaged or inaccessible, and the entries that refer to it, in their order."""
-
-    kind: LossKind
-    digest: str
-    bytes: int
-    reason: str
-    hint: str
-    references: tuple[BlobReference, ...]
-
-
-class BlobAudit(msgspec.Struct, frozen=True):
-    """Result of an audit: the number of blobs checked, and the losses."""
-
-    blobs: int
-    losses: tuple[BlobLoss, ...]
-
-
-class ReferencedBlobs:
-    """Collects the blobs that entries refer to; of the entries only the places of the references are kept."""
-
-    def __init__(self) -> None:
-        self._named: dict[tuple[str, int], list[BlobReference]] = {}
-
-    def take(self, entry: Entry) -> None:
-        """Collect the references of an entry."""
-        for reference in blob_references(entry):
-            self._named.setdefault((reference.digest, reference.bytes), []).append(reference)
-
-    def audit(self, blobs: Blobs) -> BlobAudit:
-        """Check every collected blob."""
-        found = (
-            _check_blob(blobs, BlobRef(digest=digest, bytes=size), it) for (digest, size), it in self._named.items()
-        )
-        return BlobAudit(len(self._named), tuple(loss for loss in found if loss is not None))
-
-
-def audit_blobs(blobs: Blobs, entries: Iterable[Entry]) -> BlobAudit:
-    """Check every blob that these entries refer to."""
-    named = ReferencedBlobs()
-    for entry in entries:
-        named.take(entry)
-    return named.audit(blobs)
-
-
-def _check_blob(blobs: Blobs, ref: BlobRef, places: list[BlobReference]) -> BlobLoss | None:
-    try:
-        blobs.check(ref)
-    except (NotFound, Damaged, NoAccess) as error:
-        return BlobLoss(_LOSS_KINDS[type(error)], ref.digest, ref.bytes, error.message, error.hint, tuple(places))
-    return None
-
+from wakelog.verification import BlobLoss, LossKind, Verification
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -300,18 +235,12 @@ class Verdict(msgspec.Struct, frozen=True):
         return bool(self.damage or self.broken or self.unsealed or self.lost)
 
 
-def check_log(address: Address) -> tuple[Scan, SealReport, BlobAudit]:
-    """Check every line, seal and blob of a session. Reads line by line: the log may be larger than memory."""
-    named = ReferencedBlobs()
-    scan = scan_log(address.store, address.name, named.take)
-    return scan, verify_seals(address.store.load(address.name)), named.audit(address.store.blobs)
-
-
-def verdict_of(scan: Scan, proof: SealReport, blobs: BlobAudit, anchor: DigestMatch | None) -> Verdict:
-    """Return the verdict on a session from its scan, seals, blobs and, if given, a digest that was kept elsewhere."""
+def verdict_of(verified: Verification, anchor: DigestMatch | None) -> Verdict:
+    """Return the verdict on a session from its verification and, if given, a digest that was kept elsewhere."""
+    scan, proof, blobs = verified.scan, verified.seals, verified.blobs
     anchored = anchor.since is not None if anchor is not None else None
     return Verdict(
-        ok=not (scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False),
+        ok=verified.ok and anchored is not False,
         entries=scan.entries,
         damage=[damage_values(item) for item in scan.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],

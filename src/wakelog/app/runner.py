@@ -3,7 +3,8 @@
 Rule 1: in a batch each session is woken as it would be alone: under its own lease, with its own channel and its own
 outcome. One that fails, or is run by another process, does not stop the others.
 Rule 2: a sub-agent is run by its parent. It is woken on its own only after the parent is done.
-Rule 3: a session that was forked, or has a moved head, waits for a person and is not woken (`is_dormant`).
+Rule 3: a session that was forked, or has a moved head, waits for a person (`is_dormant`), and one that a program
+records waits for that program (`is_recorded`): neither is woken.
 Rule 4: the first interrupt cancels the running turns and starts no others; the second leaves all sessions at once, in
 the state in which a killed process leaves them.
 """
@@ -13,6 +14,7 @@ import contextlib
 import functools
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -30,7 +32,7 @@ from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.runtime import Channel
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
-from wakelog.projections.session_state import is_dormant
+from wakelog.projections.session_state import is_dormant, is_recorded
 from wakelog.reading import read_session_header
 from wakelog.runtime.checks import check_files
 from wakelog.runtime.interface import Runtime
@@ -150,12 +152,13 @@ def handle_sigint(interrupt: Callable[[], bool], on_slow: Callable[[], None]) ->
 
 
 class WakeResult(msgspec.Struct, frozen=True):
-    """The result for one session: how it ended, or the error; with neither, it is dormant and was not woken."""
+    """The result for one session: how it ended, the error, or why it was skipped."""
 
     row: SessionRow
     session: Session | None = None
     ending: RunOutcome | None = None
     error: WakelogError | OSError | None = None
+    skipped: Literal["dormant", "recorded"] | None = None
 
 
 class BatchWake:
@@ -203,7 +206,9 @@ class BatchWake:
         try:
             session = Session(self._place.store, row.name)
             if is_dormant(session.tree):
-                return WakeResult(row)
+                return WakeResult(row, skipped="dormant")
+            if is_recorded(session.tree):
+                return WakeResult(row, skipped="recorded")
             check_files(session)
             if row.state == "failed" and has_failed_turn(session):
                 await run_in_daemon_thread(lambda: check_session_model(session))

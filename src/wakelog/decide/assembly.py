@@ -12,6 +12,8 @@ session; readers show them before that (VIEW-10).
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from wakelog.decide.wording import PARTS_LEFT_OUT, ClippedText
 from wakelog.log.codec import exceeds_json_limits, fits_entry
 from wakelog.log.content import (
@@ -42,7 +44,7 @@ class ReplyDraft:
         self._parts: list[AnyPart] = []
         self._text_pieces: list[str] = [prior] if prior else []
         self._thinking_pieces: list[str] = []
-        self._ids: dict[str, int] = {}
+        self._ids = _CallIds()
         self.chars = len(prior)
 
     def add(self, delta: ContentDelta) -> None:
@@ -67,7 +69,7 @@ class ReplyDraft:
             case ToolCallDelta(wanted, name, given, bound):
                 self._end_text()
                 self._end_thinking()
-                self._parts.append(ToolCall(id=self._unique_id(wanted), name=name, input=given, bound=bound))
+                self._parts.append(ToolCall(id=self._ids.unique(wanted), name=name, input=given, bound=bound))
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
@@ -85,16 +87,31 @@ class ReplyDraft:
         _add_thinking(self._parts, "".join(self._thinking_pieces), signature, bound)
         self._thinking_pieces = []
 
-    def _unique_id(self, wanted: str) -> str:
+
+class _CallIds:
+    """The ids of the tool calls of one reply."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def unique(self, wanted: str) -> str:
         """Return the id, or `id.N` with the smallest N from 2 on that is unique in this reply. Empty: "call"."""
         wanted = wanted or "call"
-        free, number = wanted, self._ids.get(wanted, 1)
-        while free in self._ids:
+        free, number = wanted, self._taken.get(wanted, 1)
+        while free in self._taken:
             number += 1
             free = f"{wanted}.{number}"
-        self._ids[wanted] = number
-        self._ids.setdefault(free, 1)
+        self._taken[wanted] = number
+        self._taken.setdefault(free, 1)
         return free
+
+
+def with_unique_call_ids(parts: Iterable[AnyPart]) -> tuple[AnyPart, ...]:
+    """Return the parts of a reply with the ids of its tool calls made unique."""
+    ids = _CallIds()
+    return tuple(
+        msgspec.structs.replace(part, id=ids.unique(part.id)) if isinstance(part, ToolCall) else part for part in parts
+    )
 
 
 def _add_text(parts: list[AnyPart], text: str, bound: JsonObject | None = None) -> None:

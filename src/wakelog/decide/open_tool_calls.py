@@ -100,6 +100,25 @@ def _is_proven_unstarted(snapshot: Snapshot, open_call: OpenToolCall) -> bool:
     return not _start_may_be_lost(snapshot, snapshot.tree.nodes[open_call.reply_id])
 
 
+def settle_unrun(snapshot: Snapshot, open_call: OpenToolCall) -> ToolResult:
+    """Return the result of an open tool call of a program that stopped. Nothing is run and no person is asked.
+
+    A result on another branch is copied. A tool that was started is `interrupted`. One that was not is `skipped` only
+    if the log proves it, else `unknown`.
+    """
+    copied = _result_elsewhere(snapshot, open_call)
+    if isinstance(copied, SettleToolCall):
+        return copied.result
+    if open_call.starts or open_call.child_session:
+        settled = _settle(open_call, "interrupted", wording.INTERRUPTED)
+    elif not _is_proven_unstarted(snapshot, open_call):
+        why = wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN
+        settled = _settle(open_call, "unknown", why)
+    else:
+        settled = _settle(open_call, "skipped", wording.NOT_BEGUN_BEFORE_STOP)
+    return settled.result
+
+
 def _result_elsewhere(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     for node in snapshot.tree.own_nodes():
         match node.value:

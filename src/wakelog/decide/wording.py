@@ -19,6 +19,11 @@ UNKNOWN_RECORDED = (
     "Outcome unknown: the log has no result of this tool call and does not show whether it ran. "
     "It was not run here. Check before repeating it."
 )
+UNKNOWN_WITHOUT_RESULT = (
+    "Outcome unknown: the program ended this tool run without recording a result. "
+    "It may or may not have had its effect. Check before repeating it."
+)
+NOT_BEGUN_BEFORE_STOP = "Not run: the program stopped before this tool was begun."
 TOO_MANY_ATTEMPTS = "Given up: this tool was begun {attempts} times and never finished."
 DENIED = "Denied: this tool may not be run here."
 DENIED_BY_PERSON = "Denied: a person decided that this tool may not be run."

@@ -318,6 +318,8 @@ class Activity(Annotation, frozen=True, kw_only=True, tag="activity"):
     """A worker acquired or released the session. The seq of the acquiring entry is the worker's fence.
 
     `channels` are those the worker can deliver to; `rules` is the version of the rules it decides and writes by.
+    `recording` is set by a program that records its own agent loop: replay takes its entries as inputs, and automatic
+    wakers leave the session to that program.
     `queue` is set where the last compaction was written before rules 2 and so carries the queue of one branch only. It
     holds the waiting messages of the whole session, so that readers need not search for them again.
     """
@@ -327,6 +329,7 @@ class Activity(Annotation, frozen=True, kw_only=True, tag="activity"):
     fence: int | None = None
     channels: tuple[str, ...] = ()
     rules: int = 1
+    recording: bool = False
     queue: tuple[Queued, ...] | None = None
 
 
@@ -377,6 +380,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
     worked_at: str | None = None
     """Timestamp of the last entry by the attached worker of a type that only workers write."""
     dormant: bool = False
+    recorded: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0

@@ -39,6 +39,8 @@ class SessionState(msgspec.Struct):
     terminated: bool = False
     dormant: bool = False
     """Whether the session was forked or its head moved, and no prompt, queued message or worker followed."""
+    recorded: bool = False
+    """Whether the last worker was a program that records its own agent loop: that program continues the session."""
     attached: bool = False
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
@@ -86,6 +88,11 @@ def is_dormant(tree: Tree) -> bool:
     return session_state(tree).dormant
 
 
+def is_recorded(tree: Tree) -> bool:
+    """Whether automatic wakers must leave the session to the program that records it."""
+    return session_state(tree).recorded
+
+
 def initial_session_state(carried: CarriedState) -> SessionState:
     """Return the initial state of a fold over a session after a compaction."""
     return SessionState(
@@ -93,6 +100,7 @@ def initial_session_state(carried: CarriedState) -> SessionState:
         archived=carried.archived,
         terminated=carried.terminated,
         dormant=carried.dormant,
+        recorded=carried.recorded,
         attached=carried.attached_at is not None,
         calls=carried.calls,
         usage=carried.usage,
@@ -111,8 +119,9 @@ def apply_to_session(state: SessionState, entry: Entry) -> None:
             state.archived = archived
         case Terminated():
             state.terminated = True
-        case Activity(event=event):
+        case Activity(event=event, recording=recording):
             state.attached = event == "attached"
+            state.recorded = recording if state.attached else state.recorded
         case (
             Message(message=Reply(usage=Usage() as usage))
             | Compaction(usage=Usage() as usage)
@@ -187,6 +196,7 @@ def carried_state_of(head: str, branch: BranchState, session: SessionState, queu
         rules=2,
         queue=queue,
         dormant=session.dormant,
+        recorded=session.recorded,
         uptime_ms=session.uptime.ended_ms,
         attached_at=session.uptime.attached_at,
         worked_at=session.uptime.worked_at,

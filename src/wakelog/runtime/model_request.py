@@ -7,7 +7,6 @@ are filtered before they are journaled: reasoning that is left out reaches no jo
 Replay does not filter, because the log holds filtered content only.
 """
 
-import base64
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
@@ -16,15 +15,14 @@ import msgspec
 
 from wakelog.decide.policy import ReasoningMode
 from wakelog.errors import Damaged, UsageError
+from wakelog.large_content import messages_with_media
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, NESTING_MAX, count_brackets
 from wakelog.log.content import (
-    AnyPart,
     BlobRef,
     ContentDelta,
     Delta,
     Faulted,
     Finished,
-    Media,
     ThinkingDelta,
     ToolCallDelta,
     encode_delta,
@@ -34,7 +32,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports.runtime import ModelRequest
 from wakelog.ports.stores import Blobs
 from wakelog.projections.branch_state import branch_state
-from wakelog.projections.context import Context, ContextMessage, build_context
+from wakelog.projections.context import Context, build_context
 
 
 def build_request(
@@ -43,7 +41,7 @@ def build_request(
     """Return the request for a provider, with the contents of all blobs included."""
     return ModelRequest(
         model=context.model or "",
-        messages=tuple(_with_media(message, blobs) for message in context.messages),
+        messages=messages_with_media(context.messages, blobs.get),
         system=blob_text(blobs, context.system),
         tools=tuple(declared_tools(blobs, context.tools)),
         params=context.params,
@@ -52,20 +50,6 @@ def build_request(
         answers=answers,
         purpose="compaction" if purpose == "compaction" else "reply",
     )
-
-
-def _with_media(message: ContextMessage, blobs: Blobs) -> ContextMessage:
-    """Return a message with its images and audio inline: a provider has no access to blobs."""
-    if not any(isinstance(part, Media) and part.blob is not None for part in message.content):
-        return message
-    return msgspec.structs.replace(message, content=tuple(_inline(part, blobs) for part in message.content))
-
-
-def _inline(part: AnyPart, blobs: Blobs) -> AnyPart:
-    if not isinstance(part, Media) or part.blob is None:
-        return part
-    data = base64.b64encode(blobs.get(part.blob)).decode()
-    return msgspec.structs.replace(part, mime_type=part.mime_type or part.blob.media_type, blob=None, data=data)
 
 
 def blob_text(blobs: Blobs, ref: BlobRef | None) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide.assembly import journal_subject, partial_from_journal
 from wakelog.decide.decisions import (
     AskAboutDamage,
     AskPerson,
@@ -36,10 +35,10 @@ from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.log.content import Reply, Usage
 from wakelog.log.entry import Entry, Failed, FaultReport, Message
 from wakelog.log.lines import EntryReader
-from wakelog.log.tree import Tree
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall
 from wakelog.projections.usage import usage
+from wakelog.recording.recovery import recover_journals
 from wakelog.runtime.actions import (
     ask_about_damage,
     ask_person,
@@ -273,20 +272,3 @@ def drop_finished_journals(session: Session) -> None:
     for journal in session.store.journals(session.name):
         if journal in session.tree.nodes:
             session.store.drop(session.name, journal)
-
-
-def recover_journals(session: Session, lease: Lease) -> None:
-    """Append what each journal holds beyond the log as a `partial` annotation, and drop the journal."""
-    for journal, pieces in session.store.journals(session.name).items():
-        tree = _tree_with_subject(session, journal)
-        partial = partial_from_journal(tree, journal, pieces)
-        if partial is not None:
-            # If the reply itself is unreadable, the output of its tool is attached to the head.
-            session.append(partial, at=partial.parent_id if partial.parent_id in tree.nodes else None, lease=lease)
-        session.store.drop(session.name, journal)
-
-
-def _tree_with_subject(session: Session, journal: str) -> Tree:
-    """Return a tree that holds the subject of a journal: the loaded tail, or the whole log if the tail does not."""
-    tree = session.tree
-    return tree if not tree.partial or journal_subject(tree, journal) is not None else session.read().tree

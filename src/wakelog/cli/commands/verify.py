@@ -10,10 +10,8 @@ import click
 
 from wakelog.app.addresses import Address, find_session
 from wakelog.app.integrity import (
-    BlobAudit,
     DigestMatch,
     Verdict,
-    check_log,
     find_digest,
     find_problems,
     noted_damage,
@@ -30,6 +28,7 @@ from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
 from wakelog.scanning import Scan
+from wakelog.verification import BlobAudit, verify_session
 
 _RELINKED_SHOWN = 20
 
@@ -47,15 +46,15 @@ _RELINKED_SHOWN = 20
 def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
     """Check that a log is unchanged: every line readable, every seal and every blob right. Exit code 4 if not."""
     address = find_session(shared.store_url, session)
-    scan, proof, blobs = check_log(address)
-    anchor = find_digest(address, kept, proof.head) if kept is not None else None
-    verdict = verdict_of(scan, proof, blobs, anchor)
+    verified = verify_session(address.store, address.name)
+    anchor = find_digest(address, kept, verified.head) if kept is not None else None
+    verdict = verdict_of(verified, anchor)
     if shared.json:
         put_json(verdict)
     else:
         put_text(_verdict_lines(style_of(shared.color), address, verdict, anchor))
     if not verdict.ok:
-        raise click.exceptions.Exit(_exit_code(blobs))
+        raise click.exceptions.Exit(_exit_code(verified.blobs))
 
 
 def _exit_code(blobs: BlobAudit) -> int:
@@ -124,15 +123,16 @@ def doctor(shared: SharedOptions, session: str | None, salvage: str | None) -> N
         _doctor_store(shared)
         return
     address = find_session(shared.store_url, session)
-    scan, proof, blobs = check_log(address)
-    findings = list(find_problems(scan.damage, proof, blobs.losses))
+    verified = verify_session(address.store, address.name)
+    scan = verified.scan
+    findings = list(find_problems(verified.damage, verified.seals, verified.blobs.losses))
     saved = write_salvaged_copy(address, salvage) if salvage is not None else None
     if shared.json:
         put_json({"session": scan.id, "name": scan.name, "ok": not findings, "findings": findings, "salvage": saved})
     else:
         put_text(_doctor_lines(style_of(shared.color), address, scan, findings, saved))
     if findings:
-        raise click.exceptions.Exit(_exit_code(blobs))
+        raise click.exceptions.Exit(_exit_code(verified.blobs))
 
 
 def _doctor_lines(

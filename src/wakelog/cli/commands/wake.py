@@ -32,6 +32,7 @@ _STATE_TEXTS = {
     "running": "another process runs it",
     "nothing_to_do": "nothing to do",
     "dormant": "dormant: it was forked or its head was moved, and has no new message since",
+    "recorded": "left to the program that records it; `wakelog wake SESSION` continues it here",
     "no_model": "has no model that can be called",
     "untrusted": "refused: other users own or may write to its files",
 }
@@ -155,9 +156,9 @@ def _report_result(shared: SharedOptions, woken: WakeResult) -> int:
 
 
 def _why_not_woken(woken: WakeResult) -> str:
-    """Return why one was not woken: dormant, run by another process, files of other users, no model, or failed."""
-    if woken.error is None:
-        return "dormant"
+    """Return why one was not woken: skipped, run by another process, files of other users, no model, or failed."""
+    if woken.skipped is not None:
+        return woken.skipped
     if isinstance(woken.error, Conflict):
         return "running"
     if isinstance(woken.error, Untrusted):

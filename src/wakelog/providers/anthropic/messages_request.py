@@ -102,6 +102,8 @@ _EMPTY_MESSAGE = "(an empty message)"
 _NO_OUTPUT = "(no output)"
 _NO_RESULT = "(there is no record of what came of this call)"
 _REASONING_TYPES = ("thinking", "redacted_thinking")
+PLAIN_BLOCKS = ("text", "tool_use", *_REASONING_TYPES)
+"""Blocks that parts can represent. Any other block of a reply is bound to an empty text and sent back as it is."""
 
 
 def text_blocks(text: str) -> list[JsonObject]:
@@ -125,11 +127,21 @@ def reply_blocks(parts: Iterable[AnyPart], *, thoughts: bool) -> list[JsonObject
             blocks.append(part)
         elif isinstance(part, Thinking):
             blocks.extend(_reasoning_blocks(part) if thoughts else [])
+        elif isinstance(part, Text) and part.bound and thoughts:
+            blocks.extend(_bound_blocks(part, part.bound))
         else:
             blocks.extend(_content_blocks([part]))
     while blocks and is_reasoning(blocks[-1]):
         blocks.pop()
     return blocks
+
+
+def _bound_blocks(part: Text, bound: JsonObject) -> list[JsonObject]:
+    """Return a text with its citations, or the block of another type that is bound to an empty text."""
+    if isinstance(bound.get("type"), str) and not part.text:
+        return [bound]
+    cited = {"citations": bound["citations"]} if isinstance(bound.get("citations"), list) else {}
+    return [{**block, **cited} for block in text_blocks(part.text)]
 
 
 def is_reasoning(block: JsonObject | ToolCall) -> bool:
@@ -288,7 +300,7 @@ def request_body(request: ModelRequest, params: Params) -> JsonObject:
     body |= _tool_settings(request)
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system, **_CACHE_MARK}]
-    body["messages"] = _with_injected(_with_cache_marks(stable), request.injected)
+    body["messages"] = _with_injected(with_cache_marks(stable), request.injected)
     if params.temperature is not None:
         body["temperature"] = params.temperature
     if not (has_budget(request.model) and _continues_calls_without_reasoning(stable)):
@@ -315,7 +327,7 @@ def _tool_declaration(tool: Mapping[str, Any]) -> JsonObject:
     return {"name": tool["name"], **described, "input_schema": {"type": "object", **tool.get("schema", {})}}
 
 
-def _with_cache_marks(stable: Sequence[JsonObject]) -> list[JsonObject]:
+def with_cache_marks(stable: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the conversation with marks at the ends of the last two user messages.
 
     The previous request ended at the first of the two and was marked there, so the cache has that position, however

@@ -1,10 +1,11 @@
 """A recorded log as a script, and the store in which it is written again line by line.
 
 Inputs are entries of people and other programs, and damage: the runtime finds them in the log. The rest the runtime
-must write again, byte for byte. Everything before the first worker attached is an input, and an input is added as soon
-as everything before it is there. What the runtime appends is sealed as in any store and must be the next recorded line.
-Where the recording says that the worker was gone by then, the append fails as for a worker that has lost its lease:
-this is how a crash is replayed. Other sessions are read from the real store and never written.
+must write again, byte for byte. Everything before the first worker attached is an input, and so is everything that a
+program recorded of its own agent loop. An input is added as soon as everything before it is there. What the runtime
+appends is sealed as in any store and must be the next recorded line. Where the recording says that the worker was gone
+by then, the append fails as for a worker that has lost its lease: this is how a crash is replayed. Other sessions are
+read from the real store and never written.
 """
 
 import asyncio
@@ -59,15 +60,17 @@ def read_script(lines: Iterable[Line]) -> list[RecordedLine]:
 
 
 def _classified(read: Iterable[tuple[Line, list[Entry]]]) -> Iterator[RecordedLine]:
-    attached = False
+    attached = recording = False
     reruns: set[str] = set()
     for line, entries in read:
         entry = entries[0] if len(entries) == 1 else None
         value = entry.value if entry is not None else None
-        attached = attached or isinstance(value, Activity)
+        if isinstance(value, Activity) and value.event == "attached":
+            recording = value.recording
+            attached = attached or not recording
         if isinstance(value, ModelCall) and value.purpose == "rerun":
             reruns.add(value.reply_id)
-        given = not attached or not _is_written_by_runtime(value, reruns)
+        given = not attached or recording or not _is_written_by_runtime(value, reruns)
         if isinstance(value, Attention):
             # The first question about a rerun is part of the request; the runtime writes any later one.
             reruns.discard(value.reply_id or "")

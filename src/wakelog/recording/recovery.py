@@ -1,0 +1,98 @@
+"""Recovery of a recorded session after a crash: interrupted replies and open tool calls, without running anything.
+
+Rule 1: what was displayed of an interrupted reply, and the live output of a tool, becomes a `partial` entry.
+Rule 2 (law 7): every open tool call gets exactly one result. It is the receipt of the tool if there is one; else
+`interrupted` if the tool was started, `unknown` if the log cannot prove that it was not, and `skipped` if it can.
+Rule 3 (law 6): where a reply is unreadable, the model is told which tools it may have started.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from wakelog.decide.assembly import journal_subject, partial_from_journal
+from wakelog.decide.damage import notice_text
+from wakelog.decide.decisions import take_snapshot
+from wakelog.decide.open_tool_calls import settle_unrun
+from wakelog.log.content import BaseMessage, Text, ToolResult
+from wakelog.log.entry import Custom, Entry, Partial
+from wakelog.log.lines import Damage
+from wakelog.log.tree import Tree
+from wakelog.ports.runtime import ToolOutcome
+from wakelog.ports.stores import Lease
+from wakelog.projections.losses import DAMAGE_NOTICE, losses, notice_data
+from wakelog.projections.pending import OpenToolCall, open_tool_calls
+from wakelog.recording.tool_runs import FindReceipt, append_result, ask_receipt, write_result
+from wakelog.writer import SessionWriter
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """What `recover` found and wrote. It is false if there was nothing to recover."""
+
+    tool_results: tuple[ToolResult, ...] = ()
+    """The result that each open tool call got."""
+    partials: tuple[Partial, ...] = ()
+    """What was displayed of interrupted replies, and the output of interrupted tools."""
+    damage: tuple[Damage, ...] = ()
+    """Unreadable places in the part of the log that was read."""
+    notice: str = ""
+    """What the model is told about unreadable replies."""
+
+    def __bool__(self) -> bool:
+        return bool(self.tool_results or self.partials or self.notice)
+
+    @property
+    def interrupted_text(self) -> str:
+        """The text that was displayed of an interrupted reply."""
+        return "".join(BaseMessage(content=each.content).text for each in self.partials if each.tool_call_id is None)
+
+
+def recover(session: SessionWriter, lease: Lease, receipts: Mapping[str, FindReceipt]) -> Recovery:
+    """Recover a session whose lease is held."""
+    partials = recover_journals(session, lease)
+    results = [_settle(session, lease, call, receipts) for call in open_tool_calls(session.branch())]
+    return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease))
+
+
+def _settle(
+    session: SessionWriter, lease: Lease, call: OpenToolCall, receipts: Mapping[str, FindReceipt]
+) -> ToolResult:
+    find = receipts.get(call.tool_call.name)
+    answer = ask_receipt(find, call) if find is not None and call.may_have_started else None
+    if isinstance(answer, ToolOutcome):
+        return write_result(session, lease, call, "error" if answer.is_error else "ok", answer)
+    result = settle_unrun(take_snapshot(session.tree, session.clock.now_ms(), frozenset()), call)
+    append_result(session, lease, result)
+    return result
+
+
+def _tell_about_damage(session: SessionWriter, lease: Lease) -> str:
+    """Write the notice about unreadable entries since the last compaction, once for each; return its text."""
+    tree = session.tree
+    found = losses(tree, tree.branch())
+    if found is None:
+        return ""
+    text = notice_text(found)
+    body = Custom(custom_type=DAMAGE_NOTICE, data=notice_data(found), in_context=True, content=(Text(text=text),))
+    session.append(body, lease=lease)
+    return text
+
+
+def recover_journals(session: SessionWriter, lease: Lease) -> tuple[Partial, ...]:
+    """Append what each journal holds beyond the log as a `partial` annotation, and drop the journal."""
+    entries: list[Entry] = []
+    for journal, pieces in session.store.journals(session.name).items():
+        tree = _tree_with_subject(session, journal)
+        partial = partial_from_journal(tree, journal, pieces)
+        if partial is not None:
+            # If the reply itself is unreadable, the output of its tool is attached to the head.
+            at = partial.parent_id if partial.parent_id in tree.nodes else None
+            entries.append(session.append(partial, at=at, lease=lease))
+        session.store.drop(session.name, journal)
+    return tuple(entry.value for entry in entries if isinstance(entry.value, Partial))
+
+
+def _tree_with_subject(session: SessionWriter, journal: str) -> Tree:
+    """Return a tree that holds the subject of a journal: the loaded tail, or the whole log if the tail does not."""
+    tree = session.tree
+    return tree if not tree.partial or journal_subject(tree, journal) is not None else session.read().tree

@@ -1,0 +1,246 @@
+"""Tool runs of a program's own agent loop: `tool_started` before the body, exactly one result after it.
+
+Law 6: a tool that may not be repeated runs at most once per call. `tool_started` is durable before the body of the
+`with` statement runs, and a call that was started before is refused unless its tool declared itself safe to repeat.
+Law 7: every tool call gets exactly one result. An exception of the body becomes an error result, an interruption the
+status `interrupted`, and a body that sets no result the status `unknown`. A crash leaves the call open; `recover`
+settles it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from wakelog.decide import wording
+from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.wording import clip, valid_utf8
+from wakelog.errors import Conflict, UsageError
+from wakelog.log.codec import canonical_json
+from wakelog.log.content import (
+    AnyPart,
+    Audio,
+    Image,
+    Text,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+    ToolStatus,
+    encode_delta,
+)
+from wakelog.log.entry import Entry, Message, ReplayMode, ToolStarted
+from wakelog.log.ids import digest_of
+from wakelog.log.timestamps import parse_ms
+from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
+from wakelog.ports.stores import Lease
+from wakelog.projections.pending import OpenToolCall, open_tool_calls
+from wakelog.redaction.entries import redacting_show
+from wakelog.redaction.redactor import redact
+from wakelog.writer import SessionWriter
+
+FindReceipt: TypeAlias = Callable[[ToolInvocation], ReceiptAnswer | str]
+"""Returns what a tool call that was started did: its result, `"not begun"` or `"cannot say"`."""
+_UNSET: Any = object()
+_JOURNAL_PIECE_CHARS = 64 * 1024
+
+
+class ToolRun:
+    """One run of a tool, as a context manager. Set `result` in its body.
+
+    `call` is the tool call; `result` is text, parts, a `ToolOutcome`, or any value that JSON can represent. After the
+    body, `exception` is what it raised, if anything: `Exception`s are recorded as error results and not raised again.
+    """
+
+    def __init__(
+        self,
+        session: SessionWriter,
+        lease: Lease,
+        call: OpenToolCall,
+        *,
+        replay: ReplayMode,
+        receipt: FindReceipt | None = None,
+    ) -> None:
+        self.call: ToolCall = call.tool_call
+        self.result: Any = _UNSET
+        self.exception: Exception | None = None
+        self._session = session
+        self._lease = lease
+        self._open_call = call
+        self._replay = replay
+        self._receipt = receipt
+        self._started: Entry | None = None
+
+    def __enter__(self) -> "ToolRun":
+        """Record durably that the tool starts; `Conflict` if it was started before and may not be repeated.
+
+        With a receipt, a call that was started before is looked up first. If it has run, its result is recorded and
+        `Conflict` is raised, so that the body does not run again.
+        """
+        self._check_not_begun()
+        call = self._open_call
+        started = ToolStarted(
+            reply_id=call.reply_id,
+            tool_call_id=call.tool_call.id,
+            name=call.tool_call.name,
+            input_digest=digest_of(canonical_json(call.tool_call.input)),
+            replay=self._replay,
+            attempt=call.starts + 1,
+        )
+        self._started = self._session.append(started, at=call.reply_id, lease=self._lease)
+        policy = self._session.policy
+        self._show = redacting_show(self._write_output, policy.redact) if policy.redacts else self._write_output
+        return self
+
+    def _check_not_begun(self) -> None:
+        call = self._open_call
+        is_safe = self._replay == "safe" and call.replay in ("safe", None)
+        if is_safe or not call.may_have_started:
+            return
+        name = f"{call.tool_call.name} ({call.tool_call.id})"
+        answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
+        if isinstance(answer, ToolOutcome):
+            write_result(self._session, self._lease, call, "error" if answer.is_error else "ok", answer)
+            hint = "its receipt is recorded as the result: continue with the next tool call"
+            raise Conflict(f"the tool call {name} ran before", hint=hint)
+        if answer == "cannot say":
+            hint = "call session.recover(), which records the outcome as interrupted or unknown"
+            raise Conflict(f"the tool call {name} was started before, and its outcome is not known", hint=hint)
+
+    def output(self, text: str) -> None:
+        """Record live output. If the process crashes, it is part of the result that `recover` writes."""
+        self._show(valid_utf8(text))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Record the result. Only an `Exception` of the body ends here: it is in the log as an error result."""
+        if isinstance(error, Exception):
+            self.exception = error
+            self._settle("error", ToolOutcome(f"{type(error).__name__}: {error}", is_error=True))
+            return True
+        if error is not None:
+            self._settle("interrupted", ToolOutcome(wording.INTERRUPTED))
+        elif self.result is _UNSET:
+            self._settle("unknown", ToolOutcome(wording.UNKNOWN_WITHOUT_RESULT))
+            hint = "set run.result in the body of the with statement"
+            raise UsageError(f"the run of {self.call.name} ended without a result", hint=hint)
+        else:
+            outcome = as_outcome(self.result)
+            self._settle("error" if outcome.is_error else "ok", outcome)
+        return False
+
+    def _settle(self, status: ToolStatus, outcome: ToolOutcome) -> None:
+        assert self._started is not None
+        write_result(self._session, self._lease, self._open_call, status, outcome, self._started)
+        self._session.store.drop(self._session.name, self._started.id)
+
+    def _write_output(self, text: str) -> None:
+        assert self._started is not None
+        for start in range(0, len(text), _JOURNAL_PIECE_CHARS):
+            piece = encode_delta(TextDelta(text[start : start + _JOURNAL_PIECE_CHARS]))
+            self._session.store.journal(self._session.name, self._started.id, piece, fence=self._lease.fence)
+
+
+def ask_receipt(find: FindReceipt, call: OpenToolCall) -> ReceiptAnswer:
+    """Return the receipt of a started tool call."""
+    given = call.tool_call.input if isinstance(call.tool_call.input, dict) else {}
+    match find(ToolInvocation(call.reply_id, call.tool_call.id, given, call.starts, call.intent)):
+        case "not begun":
+            return "not begun"
+        case "cannot say":
+            return "cannot say"
+        case answer:
+            return as_outcome(answer)
+
+
+def find_open_call(session: SessionWriter, call: object) -> OpenToolCall:
+    """Return the open tool call that a tool call of any API or its id names; `UsageError` if it is not open."""
+    wanted = _call_id(call)
+    open_calls = open_tool_calls(session.branch())
+    for found in reversed(open_calls):
+        if found.tool_call.id == wanted:
+            return found
+    names = ", ".join(f"{each.tool_call.name} ({each.tool_call.id})" for each in open_calls)
+    hint = f"open tool calls: {names}" if names else "no tool call of the last reply is open; record the reply first"
+    raise UsageError(f"{wanted!r} is not an open tool call of {session.name}", hint=hint)
+
+
+def _call_id(call: object) -> str:
+    """Return the id of a `ToolCall`, of a tool call object or dict of a vendor's API, or the id itself."""
+    if isinstance(call, str):
+        return call
+    for key in ("call_id", "id"):
+        value = call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
+        if isinstance(value, str):
+            return value
+    hint = "pass one of reply.tool_calls, or its id"
+    raise UsageError(f"not a tool call: {type(call).__name__}", hint=hint)
+
+
+class _Output(NamedTuple):
+    """Text and media of a result."""
+
+    text: str
+    media: tuple[Image | Audio, ...] = ()
+
+
+def as_outcome(result: object, *, is_error: bool = False) -> ToolOutcome:
+    """Return a result as an outcome: text as it is, parts by their kind, any other value as JSON."""
+    if isinstance(result, ToolOutcome):
+        return result
+    output = _output(result)
+    return ToolOutcome(output.text, is_error=is_error, media=output.media)
+
+
+def _output(result: object) -> _Output:
+    match result:
+        case None:
+            return _Output("")
+        case str():
+            return _Output(result)
+        case Text() | Image() | Audio():
+            return _of_parts((result,))
+        case list() | tuple() if result and all(isinstance(part, Text | Image | Audio) for part in result):
+            return _of_parts(result)
+    try:
+        return _Output(msgspec.json.encode(result).decode())
+    except (TypeError, ValueError, RecursionError):
+        return _Output(str(result))
+
+
+def _of_parts(parts: Iterable[AnyPart]) -> _Output:
+    found = list(parts)
+    texts = "\n".join(part.text for part in found if isinstance(part, Text))
+    return _Output(texts, tuple(part for part in found if isinstance(part, Image | Audio)))
+
+
+def write_result(
+    session: SessionWriter,
+    lease: Lease,
+    call: OpenToolCall,
+    status: ToolStatus,
+    outcome: ToolOutcome,
+    started: Entry | None = None,
+) -> ToolResult:
+    """Append the one result of a tool call: its clipped text, then its media; the whole text is a blob if clipped."""
+    policy = session.policy
+    full_text = redact(valid_utf8(outcome.text), policy.redact).text
+    text, is_clipped = clip(full_text, policy.clip)
+    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    begun_ms = parse_ms(started.value.timestamp) if started is not None else None
+    result = msgspec.structs.replace(
+        tool_result(call, status, content),
+        duration_ms=max(0, session.clock.now_ms() - begun_ms) if begun_ms is not None else None,
+        truncated=is_clipped,
+        blob=session.store.blobs.put(full_text.encode(), "text/plain") if is_clipped else None,
+    )
+    append_result(session, lease, result)
+    return result
+
+
+def append_result(session: SessionWriter, lease: Lease, result: ToolResult) -> None:
+    """Append a result at the head, or after its reply if the head was moved to another branch meanwhile."""
+    nodes = [node.id for node in session.branch().nodes]
+    is_here = result.reply_id in nodes
+    session.append(Message(message=result), at=None if is_here else result.reply_id, fork=not is_here, lease=lease)
