@@ -24,6 +24,7 @@ from wakelog.ports.stores import AppendRequest, SealedLine
 from wakelog.session import Session
 from wakelog.stores import open_store, process_identity
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.log_locks import OpenLogs
 from wakelog.stores.locking import LockWait, LockWaitNotice
 
 LIMIT_S = "2"
@@ -313,6 +314,18 @@ def test_threads_share_the_limit(folder_url):
         assert found == [holder.pid] * 4
         let_go(holder)
         assert store.append("s", body("m9"), after=1).seq == 2
+
+
+def test_the_holder_is_known_to_a_thread_whose_log_was_closed(folder_url):
+    """Law 4: a thread that gives up closes the log; another one that gives up then still names the holder."""
+    with stopped("append_lock", folder_url) as holder:
+        store = JsonlStore(folder_url.partition(":")[2])
+        logs = OpenLogs(store.folder)
+        log, waiting = logs.look_up("agent_user_1"), logs.wait("agent_user_1", LockWait(0.0))
+        log.close()
+        with pytest.raises(StoreBusy) as busy:
+            waiting.left_s()
+        assert busy.value.holder_pid == holder.pid
 
 
 def test_a_stopped_process_costs_one_thread_for_each_lock(folder_url):

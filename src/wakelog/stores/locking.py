@@ -186,9 +186,9 @@ def lock_file(descriptor: int, how: int, lock: str, policy: LockWait) -> None:
         wait_for_file_lock(descriptor, how, Wait(policy, lock, lambda: file_lock_holder(descriptor)))
 
 
-def file_lock_holder(descriptor: int) -> LockHolder | None:
-    """The process that holds a `flock` lock on an open file."""
-    return flock_holder(descriptor)
+def file_lock_holder(file: int | str) -> LockHolder | None:
+    """The process that holds a `flock` lock on a file, which is given by a descriptor or its path."""
+    return flock_holder(file)
 
 
 def wait_for_file_lock(descriptor: int, how: int, wait: Wait) -> None:

@@ -136,10 +136,10 @@ class HeldLock(NamedTuple):
     end: int
 
 
-def flock_holder(descriptor: int) -> LockingProcess | None:
-    """The process that holds a `flock` lock on an open file."""
+def flock_holder(file: int | str) -> LockingProcess | None:
+    """The process that holds a `flock` lock on a file, which is given by a descriptor or its path."""
     try:
-        found = os.fstat(descriptor)
+        found = os.stat(file)
     except OSError:
         return None
     return _first_holder(_locks_on_file(found, "FLOCK"))

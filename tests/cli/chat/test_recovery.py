@@ -83,7 +83,7 @@ def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat)
     pane.expect("Part 3 of it.")
     os.kill(pane.pid(), signal.SIGTERM)
     assert "left while the agent works; `wakelog wake agent_user_1` continues it" in pane.ended(143)
-    assert b"\x1b[?2004l" in bytes(pane.raw)
+    assert b"\x1b[?2004l" in pane.written(b"[exit 143]")
     assert entries(shell)[-1]["event"] == "left"
 
 

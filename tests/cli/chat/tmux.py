@@ -96,6 +96,13 @@ class Pane:
             assert self._take(end - time.monotonic()), f"never came: {what!r}; this did:\n{seen}"
         return seen
 
+    def written(self, *wanted):
+        """All bytes that the program has written, once these are among them: the pipe may lag behind the screen."""
+        end = time.monotonic() + LIMIT_S
+        while not all(each in self.raw for each in wanted):
+            assert self._take(end - time.monotonic()), f"never written: {wanted!r}; this was:\n{bytes(self.raw)!r}"
+        return bytes(self.raw)
+
     def _take(self, patience_s):
         if patience_s <= 0 or not select.select([self._news], [], [], patience_s)[0]:
             return False

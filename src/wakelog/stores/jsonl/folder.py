@@ -96,6 +96,10 @@ class Folder:
         """The path of a session's log."""
         return os.path.join(self.path, checked_name(name) + LOG_SUFFIX)
 
+    def lock_path(self, name: str) -> str:
+        """The path of the lock file of a session's append lock."""
+        return os.path.join(self.path, ".locks", checked_name(name) + ".lock")
+
     def log_names(self, prefix: str = "") -> Iterator[os.DirEntry[str]]:
         """The logs in the folder whose names begin with `prefix`, without links and names outside the grammar."""
         with storage(f"list {self.path}"):
@@ -200,11 +204,13 @@ class Folder:
 
         With `make` it is created if missing. Without `make`, for readers, the result is None if it cannot be opened.
         """
-        lock = checked_name(name) + ".lock"
+        path = self.lock_path(name)
         if make:
-            return os.open(os.path.join(self.make(".locks"), lock), os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
+            self.make(".locks")
+            return os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
         try:
-            return open_no_follow(os.path.join(self.inside(".locks"), lock), os.O_RDONLY)
+            self.inside(".locks")
+            return open_no_follow(path, os.O_RDONLY)
         except (OSError, StoreError):
             return None
 

@@ -149,10 +149,13 @@ class OpenLogs:
         """The append lock of a session, for a `with` statement. `lock_wait` overrides the limit of the store."""
         return AppendLock(self, name, lock_wait)
 
-    def wait(self, name: str, lock_wait: LockWait | None, log: Callable[[], OpenLog]) -> Wait:
-        """The wait of one append for a log that another thread or process holds, with one limit for both."""
-        lock = f"the append lock of {name}"
-        return Wait(lock_wait or self._folder.lock_wait, lock, lambda: file_lock_holder(log().lock))
+    def wait(self, name: str, lock_wait: LockWait | None = None) -> Wait:
+        """The wait of one append for a log that another thread or process holds, with one limit for both.
+
+        The holder is looked up by the path of the lock file, because another thread may close the descriptor.
+        """
+        lock, path = f"the append lock of {name}", self._folder.lock_path(name)
+        return Wait(lock_wait or self._folder.lock_wait, lock, lambda: file_lock_holder(path))
 
     def look_up(self, name: str) -> OpenLog:
         """The open log of a name, counted as in use until `give_back`."""
@@ -309,7 +312,7 @@ class AppendLock:
     def _waiting(self) -> Wait:
         """The wait of this append, started on first use."""
         if not isinstance(self._wait, Wait):
-            self._wait = self._logs.wait(self._name, self._wait, lambda: self._log)
+            self._wait = self._logs.wait(self._name, self._wait)
         return self._wait
 
     def __exit__(
