@@ -9,7 +9,6 @@ called from any thread, one after the other or at once; in an async program a di
 sync, and `await asyncio.to_thread(session.user, text)` does not.
 """
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
@@ -24,7 +23,7 @@ from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.journals import read_journals
 from wakelog.large_content import messages_with_media
-from wakelog.log.content import AnyMessage, BaseMessage, JsonObject, Prompt, Reply, Text, ToolCall, ToolResult
+from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     RULES_VERSION,
     Compaction,
@@ -76,7 +75,6 @@ class Session(SessionWriter):
     ) -> None:
         super().__init__(store, session, clock=clock, rules_version=rules_version)
         self._held: HeldLease | None = None
-        self._mutex = threading.RLock()
 
     @classmethod
     def open(cls, store: Store, *, agent: str = "agent", sender: str = "user", **header: Any) -> Self:
@@ -321,27 +319,32 @@ class Session(SessionWriter):
         """Return the messages of the next request: the active branch after its last compaction, results after calls."""
         return messages_with_media(build_context(self.branch(), strategy).messages, self.store.blobs.get)
 
-    def to_anthropic(self, *, model: str | None = None, cache: bool = False) -> list[JsonObject]:
+    @property
+    def needs_reply(self) -> bool:
+        """Whether the conversation ends in a prompt or a tool result, so that the model is to be called next."""
+        return branch_state(self.branch()).ends_in in ("prompt", "result", "faulted")
+
+    def to_anthropic(self, *, model: str | None = None, cache: bool = False) -> list[Any]:
         """Return the `messages` of a request to the Anthropic Messages API.
 
         Reasoning is sent back to the model that produced it: `model`, by default that of the last reply. With `cache`,
         the last two user messages have cache marks.
         """
-        built: list[JsonObject] = _load_requests().anthropic_messages(self.messages(), model=model, cache=cache)
+        built: list[Any] = _load_requests().anthropic_messages(self.messages(), model=model, cache=cache)
         return built
 
-    def to_openai_chat(self, *, model: str | None = None, system: str = "") -> list[JsonObject]:
+    def to_openai_chat(self, *, model: str | None = None, system: str = "") -> list[Any]:
         """Return the `messages` of a request to the OpenAI Chat Completions API, or a compatible one."""
-        built: list[JsonObject] = _load_requests().openai_chat_messages(self.messages(), model=model, system=system)
+        built: list[Any] = _load_requests().openai_chat_messages(self.messages(), model=model, system=system)
         return built
 
-    def to_openai_responses(self, *, model: str | None = None) -> list[JsonObject]:
+    def to_openai_responses(self, *, model: str | None = None) -> list[Any]:
         """Return the `input` of a request to the OpenAI Responses API with `store=False`.
 
         Encrypted reasoning is sent back to the model that produced it: `model`, by default that of the last reply.
         Request it with `include=["reasoning.encrypted_content"]`.
         """
-        built: list[JsonObject] = _load_requests().openai_responses_items(self.messages(), model=model)
+        built: list[Any] = _load_requests().openai_responses_items(self.messages(), model=model)
         return built
 
     def transcript(self) -> tuple[TranscriptRow, ...]:

@@ -11,6 +11,7 @@ append, catch up.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
@@ -90,6 +91,8 @@ class SessionWriter:
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
         self._loaded_log: Log | None = None
+        # Threads may append to and read one session object at once.
+        self._mutex = threading.RLock()
 
     @classmethod
     def create(
@@ -156,8 +159,9 @@ class SessionWriter:
     @property
     def tree(self) -> Tree:
         """The tree, up to date, as far as projections of the head need it."""
-        self._catch_up()
-        return self._tree_with_queue()
+        with self._mutex:
+            self._catch_up()
+            return self._tree_with_queue()
 
     def _tree_with_queue(self) -> Tree:
         """Return the tree with the waiting messages of the whole session, which most appends do not need."""
@@ -178,7 +182,8 @@ class SessionWriter:
 
     def branch(self, at: str | None = None) -> Branch:
         """Return the branch of an entry (default: the head)."""
-        return self.tree_with(at).branch(at)
+        with self._mutex:
+            return self.tree_with(at).branch(at)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -283,31 +288,32 @@ class SessionWriter:
         self, compose: Callable[[], KnownBody], lease: Lease | None = None, expected_seq: int | None = None
     ) -> Entry:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
-        for _ in range(_APPEND_TRIES_MAX):
-            self._note_torn_tail()
-            if expected_seq is not None and expected_seq != self._log.next_seq - 1:
-                raise Conflict(
-                    f"{self.name} has new entries since this was decided", hint="read the session and decide again"
-                )
-            value = compose()
-            before = self._appended_before(value)
-            if before is None:
-                self._check_not_ended(value)
-            try:
-                sealed = self.store.append(
-                    self.name,
-                    unseal(before.raw) if before else self._encode(value),
-                    after=before.seq - 1 if before else self._log.next_seq - 1,
-                    fence=lease.fence if lease else None,
-                    durable=value.type not in UNSYNCED_TYPES,
-                )
-            except LeaseLost:
-                raise
-            except Conflict:
-                self._catch_up()
-                continue
-            return before or self._add_acknowledged(value, sealed)
-        raise Conflict(f"{self.name} is too busy: other writers were faster {_APPEND_TRIES_MAX} times")
+        with self._mutex:
+            for _ in range(_APPEND_TRIES_MAX):
+                self._note_torn_tail()
+                if expected_seq is not None and expected_seq != self._log.next_seq - 1:
+                    raise Conflict(
+                        f"{self.name} has new entries since this was decided", hint="read the session and decide again"
+                    )
+                value = compose()
+                before = self._appended_before(value)
+                if before is None:
+                    self._check_not_ended(value)
+                try:
+                    sealed = self.store.append(
+                        self.name,
+                        unseal(before.raw) if before else self._encode(value),
+                        after=before.seq - 1 if before else self._log.next_seq - 1,
+                        fence=lease.fence if lease else None,
+                        durable=value.type not in UNSYNCED_TYPES,
+                    )
+                except LeaseLost:
+                    raise
+                except Conflict:
+                    self._catch_up()
+                    continue
+                return before or self._add_acknowledged(value, sealed)
+            raise Conflict(f"{self.name} is too busy: other writers were faster {_APPEND_TRIES_MAX} times")
 
     def _check_not_ended(self, value: KnownBody | None = None) -> None:
         """Raise `SessionEnded` if the session is terminated and does not accept this entry.

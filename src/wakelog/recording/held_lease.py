@@ -96,12 +96,13 @@ class _Renewals:
     def __init__(self) -> None:
         self._reset()
         os.register_at_fork(after_in_child=self._reset)
-        atexit.register(self._release_all)
 
     def _reset(self) -> None:
         """Start without leases: in a new process, also one forked from a process that has some."""
         self._held: set[_Renewal] = set()
         self._lock = threading.Lock()
+        # Held while a lease is released, so that the end of the process waits for the thread that does it.
+        self._releasing = threading.Lock()
         self._is_running = False
         # Wakes the thread; an item is a lease to release. The only queue that a finalizer may put into.
         self._inbox: queue.SimpleQueue[_Renewal | None] = queue.SimpleQueue()
@@ -109,6 +110,9 @@ class _Renewals:
     def add(self, store: Store, lease: Lease) -> _Renewal:
         """Renew a lease from now on."""
         renewal = _Renewal(store, lease)
+        # Registered again for each lease: what is registered last runs first, before any store closes itself.
+        atexit.unregister(self._release_all)
+        atexit.register(self._release_all)
         with self._lock:
             self._held.add(renewal)
             if not self._is_running:
@@ -132,8 +136,7 @@ class _Renewals:
             with contextlib.suppress(queue.Empty):
                 dropped = self._inbox.get(timeout=max(0.0, left_s))
                 if dropped is not None:
-                    dropped.release()
-                    self.remove(dropped)
+                    self._release(dropped)
                 continue
             for renewal in held:
                 if renewal.due_at <= time.monotonic():
@@ -147,12 +150,20 @@ class _Renewals:
             self._is_running = bool(self._held)
             return list(self._held) or None
 
+    def _release(self, renewal: _Renewal) -> None:
+        """Release a lease once, in this thread or at the end of the process."""
+        with self._releasing:
+            with self._lock:
+                is_held = renewal in self._held
+                self._held.discard(renewal)
+            if is_held:
+                renewal.release()
+
     def _release_all(self) -> None:
-        """Release all leases at the end of the process."""
-        with self._lock:
-            held, self._held = list(self._held), set()
-        for renewal in held:
-            renewal.release()
+        """Release all leases at the end of the process, and wait for one that the thread is releasing."""
+        for renewal in list(self._held):
+            self._release(renewal)
+        self._releasing.acquire()
 
 
 _RENEWALS = _Renewals()

@@ -1,0 +1,145 @@
+"""The lease of a recording program: who holds it, and when it ends (LOG-10; law 6: no running tool is settled).
+
+The programs are real processes (`tests/recording/recorder.py`).
+"""
+
+import itertools
+import time
+
+import pytest
+
+from tests.faults.processes import Child
+from wakelog.errors import Conflict, LeaseLost
+from wakelog.log.entry import Activity
+from wakelog.recording import held_lease
+from wakelog.session import Session
+from wakelog.stores import open_store
+from wakelog.stores.memory import MemoryStore
+
+RECORDER = "tests.recording.recorder"
+
+
+@pytest.fixture(params=["files", "sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_url")
+    return f"{tmp_path}/sessions" if request.param == "files" else f"sqlite:{tmp_path}/s.db"
+
+
+@pytest.fixture
+def session(url):
+    """The session that the program records, as another process sees it."""
+    store = open_store(url)
+
+    def opened() -> Session:
+        return Session.open(store, agent="bot", sender="ada")
+
+    yield opened
+    store.close()
+
+
+def events(session: Session) -> list[str]:
+    return [entry.value.event for entry in session.entries() if isinstance(entry.value, Activity)]
+
+
+def test_a_program_that_runs_keeps_others_out(url, session):
+    with Child(url, "wait", module=RECORDER) as child:
+        assert child.hear() == "recorded"
+        with pytest.raises(Conflict, match="is being run by"):
+            session().assistant("me too")
+        child.tell("end")
+        child.rest()
+    with session() as found:
+        assert events(found) == ["attached", "left"]
+        found.assistant("now I may")
+
+
+@pytest.mark.parametrize(("what", "written"), [("exception", ["attached", "left"]), ("killed", ["attached"])])
+def test_a_program_that_ended_holds_nothing(url, session, what, written):
+    """At process end the lease is released; that of a killed process is void at once on the same machine."""
+    with Child(url, what, module=RECORDER) as child:
+        assert child.rest()[:1] == ["recorded"]
+    with session() as found:
+        assert events(found) == written
+        found.assistant("next")
+
+
+def test_a_session_object_that_is_garbage_releases_its_lease(url, session):
+    """The thread that renews leases releases it, never the finalizer itself: that may run inside the store."""
+    with Child(url, "forget", module=RECORDER) as child:
+        assert child.hear() == "recorded"
+        found = session()
+        while events(found)[-1] != "left":
+            found.store.follow(found.name, after=found.tree.last_seq, pieces={}, timeout_s=1.0)
+        # The child still waits for this word, so its thread has written the entry.
+        child.tell("end")
+        child.rest()
+    assert events(found) == ["attached", "left"]
+
+
+def test_a_forked_child_does_not_inherit_the_lease(url, session):
+    """Rule 1: the child is refused, and its end does not release the lease of its parent."""
+    with Child(url, "fork", module=RECORDER) as child:
+        assert child.rest() == ["recorded", "refused"]
+    texts = [entry.value.message.text for entry in session().entries() if entry.type == "message"]
+    assert texts == ["go", "ok", "from the parent"]
+
+
+# ── renewal ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counting(MemoryStore):
+    """A store that counts renewals and may refuse them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewed = 0
+        self.refusals: list[Exception] = []
+
+    def renew(self, lease, *, ttl_s):
+        if self.refusals:
+            raise self.refusals.pop()
+        self.renewed += 1
+        super().renew(lease, ttl_s=ttl_s)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Renewals are due at once."""
+    monkeypatch.setattr(held_lease, "_RENEW_EVERY_S", 0.0)
+    monkeypatch.setattr(held_lease, "_RETRY_AFTER_S", 0.0)
+
+
+def until(holds) -> None:
+    """Wait until something holds; a test that waits in vain is stopped by its runner."""
+    for _ in itertools.takewhile(lambda _: not holds(), itertools.count()):
+        time.sleep(0)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_lease_is_renewed_by_a_thread():
+    store = Counting()
+    with Session.create(store) as session:
+        session.user("go")
+        session.assistant("ok")
+        until(lambda: store.renewed > 3)
+    renewed = store.renewed
+    session.user("more")
+    assert store.renewed <= renewed + 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_lost_lease_is_not_taken_back_silently():
+    """Rule 2: after another process may have settled open calls, only `recover` continues."""
+    store = Counting()
+    session = Session.create(store)
+    session.user("go")
+    store.refusals = [LeaseLost("another worker has it")]
+    session.assistant("ok")
+    until(lambda: session._held is not None and not session._held.is_valid)
+    with pytest.raises(LeaseLost, match=r"was lost.*recover"):
+        session.assistant("more")
+    store.release(session._held.lease)
+    session.recover()
+    session.assistant("more")
+    session.close()
