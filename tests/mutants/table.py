@@ -18,6 +18,7 @@ from tests.mutants.in_openai import IN_OPENAI
 from tests.mutants.in_processes import IN_PROCESSES
 from tests.mutants.in_projections import IN_PROJECTIONS
 from tests.mutants.in_providers import IN_PROVIDERS
+from tests.mutants.in_recording import IN_RECORDING
 from tests.mutants.in_replay import IN_REPLAYING
 from tests.mutants.in_runtime import IN_RUNTIME
 from tests.mutants.in_session import IN_SESSION
@@ -30,7 +31,7 @@ MUTANTS = (
     *(*IN_LOG, *IN_TREE, *IN_PROJECTIONS, *IN_DECIDE, *IN_DAMAGE),
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
-    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_CLI, *IN_CHAT),
+    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
 )
 # The laws and requirements that the code of today meets. A row without a mutant is a test nobody has seen fail.
 MUST_BREAK = (
@@ -39,5 +40,5 @@ MUST_BREAK = (
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
     *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23)),
-    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7)),
+    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 10)),
 )
