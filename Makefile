@@ -46,8 +46,7 @@ test: check coverage-pure system $(NODE)/.ready  ## everything CI runs
 
 # The fault rigs: the short forms that `make test` has, too, and those that need root, FUSE, a loop device or minutes.
 # Tests of one file stay in one process, so that no two of them use loop devices or a server of their own at once.
-RIGS := tests/faults tests/stores/faults tests/laws/test_journals.py tests/laws/test_damaged_turns.py tests/kernel/test_sweep.py \
-        tests/recording/test_example_loops.py
+RIGS := tests/faults tests/stores/faults tests/laws/test_journals.py tests/laws/test_damaged_turns.py tests/kernel/test_sweep.py tests/recording/test_example_loops.py
 
 test-faults: $(VENV)/.ready system  ## all fault rigs, on real devices too; writes their figures into docs/reliability.md
 	$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "faults or not faults" $(RIGS) --write-figures

@@ -1,27 +1,21 @@
 """An agent loop of your own with the Anthropic SDK. Kill this program at any point and start it again: it goes on.
 
 The loop is ordinary code. Four calls make it durable: `recover`, `user`, `assistant` and `tool`. `pay` must not happen
-twice: after a crash in the middle of it the model is told that the outcome is unknown, and nothing is paid again.
-"""
+twice: after a crash in the middle of it the model is told that it was interrupted, and nothing is paid again.
 
-import os
+    ANTHROPIC_API_KEY=... python 08_anthropic_loop.py
+"""
 
 import anthropic
 
 from wakelog import Session, open_store
 
 MODEL = "claude-sonnet-5"
+ACCOUNT: dict[str, object] = {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]}
+EUROS: dict[str, object] = {"type": "object", "properties": {"euros": {"type": "integer"}}, "required": ["euros"]}
 TOOLS: list[anthropic.types.ToolParam] = [
-    {
-        "name": "balance",
-        "description": "Returns the balance of an account in euros.",
-        "input_schema": {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]},
-    },
-    {
-        "name": "pay",
-        "description": "Pays an invoice.",
-        "input_schema": {"type": "object", "properties": {"euros": {"type": "integer"}}, "required": ["euros"]},
-    },
+    {"name": "balance", "description": "Returns the balance of an account.", "input_schema": ACCOUNT},
+    {"name": "pay", "description": "Pays an invoice.", "input_schema": EUROS},
 ]
 
 
@@ -52,13 +46,11 @@ def answer(session: Session, client: anthropic.Anthropic) -> str:
 def main() -> None:
     store = open_store("sessions")
     with Session.open(store, agent="clerk", sender="ada") as session:
-        recovered = session.recover()
-        for result in recovered.tool_results:
+        for result in session.recover().tool_results:
             print(f"after a crash: {result.tool_name} is {result.status}")
         if not session.needs_reply:
             session.user("Pay the invoice of 30 euros if the account has enough.")
-        client = anthropic.Anthropic(api_key=os.environ.get("ANTHROPIC_API_KEY", "none"))
-        print(answer(session, client))
+        print(answer(session, anthropic.Anthropic()))
 
 
 if __name__ == "__main__":

@@ -1,30 +1,20 @@
 """The same loop with the OpenAI SDK and the Responses API; nothing is stored on the server (`store=False`).
 
 Encrypted reasoning is kept in the log and sent back as it came. Kill this program at any point and start it again.
-"""
 
-import os
+    OPENAI_API_KEY=... python 09_openai_loop.py
+"""
 
 import openai
 
 from wakelog import Session, open_store
 
 MODEL = "gpt-5"
-TOOLS: list[openai.types.responses.ToolParam] = [
-    {
-        "type": "function",
-        "name": "balance",
-        "description": "Returns the balance of an account in euros.",
-        "parameters": {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]},
-        "strict": False,
-    },
-    {
-        "type": "function",
-        "name": "pay",
-        "description": "Pays an invoice.",
-        "parameters": {"type": "object", "properties": {"euros": {"type": "integer"}}, "required": ["euros"]},
-        "strict": False,
-    },
+ACCOUNT: dict[str, object] = {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]}
+EUROS: dict[str, object] = {"type": "object", "properties": {"euros": {"type": "integer"}}, "required": ["euros"]}
+TOOLS: list[openai.types.responses.FunctionToolParam] = [
+    {"type": "function", "name": "balance", "parameters": ACCOUNT, "strict": False},
+    {"type": "function", "name": "pay", "parameters": EUROS, "strict": False},
 ]
 
 
@@ -41,13 +31,9 @@ def pay(euros: int) -> str:
 def answer(session: Session, client: openai.OpenAI) -> str:
     """Call the model until it has nothing more to run; return its last words."""
     while True:
-        response = client.responses.create(
-            model=MODEL,
-            store=False,
-            include=["reasoning.encrypted_content"],
-            tools=TOOLS,
-            input=session.to_openai_responses(model=MODEL),
-        )
+        messages = session.to_openai_responses(model=MODEL)
+        include: list[openai.types.responses.ResponseIncludable] = ["reasoning.encrypted_content"]
+        response = client.responses.create(model=MODEL, store=False, include=include, tools=TOOLS, input=messages)
         reply = session.assistant(response)
         if not reply.tool_calls:
             return reply.text
@@ -59,13 +45,11 @@ def answer(session: Session, client: openai.OpenAI) -> str:
 def main() -> None:
     store = open_store("sessions")
     with Session.open(store, agent="clerk", sender="ada") as session:
-        recovered = session.recover()
-        for result in recovered.tool_results:
+        for result in session.recover().tool_results:
             print(f"after a crash: {result.tool_name} is {result.status}")
         if not session.needs_reply:
             session.user("Pay the invoice of 30 euros if the account has enough.")
-        client = openai.OpenAI(api_key=os.environ.get("OPENAI_API_KEY", "none"))
-        print(answer(session, client))
+        print(answer(session, openai.OpenAI()))
 
 
 if __name__ == "__main__":

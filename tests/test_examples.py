@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.loopback.server import Loopback
 from tests.patience import PATIENCE_S
+from tests.recording.loops import answer
 from wakelog import Session, latest, open_store
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -27,12 +29,12 @@ def example(tmp_path):
     empty = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
 
-    def begin(number, typed=None):
+    def begin(number, typed=None, **variables):
         (path,) = FOLDER.glob(f"{number:02}_*.py")
         begun = subprocess.Popen(
             [sys.executable, "-W", "error", str(path)],
             cwd=tmp_path,
-            env={**kept, **empty, "HOME": str(tmp_path)},
+            env={**kept, **empty, "HOME": str(tmp_path), **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -68,12 +70,12 @@ def test_what_they_are_like(path):
     tree = ast.parse(text)
     assert len(text.splitlines()) < 60
     assert f"python {path.name}" in ast.get_docstring(tree)
-    assert re.search(r"(anthropic|openai):NAME", text)
+    assert re.search(r"(anthropic|openai):NAME|^MODEL = ", text, re.MULTILINE)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
     rooms = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in found}
     ours = {room for room in rooms if room.split(".")[0] == "wakelog"}
     assert ours <= PUBLIC
-    assert {room.split(".")[0] for room in rooms - ours} <= sys.stdlib_module_names
+    assert {room.split(".")[0] for room in rooms - ours} <= sys.stdlib_module_names | {"anthropic", "openai"}
 
 
 def test_links_lead_somewhere():
@@ -203,3 +205,17 @@ def test_a_web_page(example):
     out, err = begun.communicate("\n", timeout=PATIENCE_S)
     assert (begun.returncode, out.startswith("All is said.")) == (0, True)
     assert "Traceback" not in err
+
+
+def test_an_anthropic_loop(example, tmp_path):
+    """ST-10: two tools and an answer; `tests/recording/test_example_loops.py` kills it."""
+    with Loopback(answer) as server:
+        assert said(example(8, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="k")) == ["Done: paid 30 euros"]
+    assert (tmp_path / "payments.txt").read_text() == "30\n"
+
+
+def test_an_openai_loop(example, tmp_path):
+    """ST-10: the same with the Responses API."""
+    with Loopback(answer) as server:
+        assert said(example(9, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="k")) == ["Done: paid 30 euros"]
+    assert (tmp_path / "payments.txt").read_text() == "30\n"

@@ -14,7 +14,7 @@ from wakelog.log.codec import decode, encode
 from wakelog.log.lines import DamageKind
 from wakelog.projections.context import build_context
 from wakelog.reading import read_log
-from wakelog.session import UNSYNCED_TYPES
+from wakelog.writer import UNSYNCED_TYPES
 
 TEXT = (Path(__file__).parent.parent / "docs" / "format.md").read_text()
 FENCES = re.findall(r"^```(\w+) (\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

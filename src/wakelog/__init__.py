@@ -11,10 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wakelog.app.agent import Agent
     from wakelog.decide.policy import Policy
-    from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, UsageError, WakelogError
+    from wakelog.errors import Conflict, LeaseLost, NotFound, OpenToolCalls, StoreError, UsageError, WakelogError
     from wakelog.forking import fork
     from wakelog.identity import latest
-    from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
+    from wakelog.log.content import Audio, Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
     from wakelog.log.entry import Entry, Message
     from wakelog.projections.context import build_context
     from wakelog.projections.overview import overview
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "app.agent": ("Agent",),
-    "errors": ("Conflict", "LeaseLost", "NotFound", "StoreError", "UsageError", "WakelogError"),
+    "errors": ("Conflict", "LeaseLost", "NotFound", "OpenToolCalls", "StoreError", "UsageError", "WakelogError"),
     "forking": ("fork",),
     "identity": ("latest",),
     "runtime.live": ("LiveRuntime",),
-    "log.content": ("Prompt", "Reply", "Text", "ToolCall", "ToolResult"),
+    "log.content": ("Audio", "Image", "Prompt", "Reply", "Text", "Thinking", "ToolCall", "ToolResult", "Usage"),
     "log.entry": ("Entry", "Message"),
     "reading": ("read_log",),
     "runtime.replay.verification": ("replay",),
@@ -54,20 +54,25 @@ _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in nam
 
 __all__ = [
     "Agent",
+    "Audio",
     "Conflict",
     "Entry",
+    "Image",
     "LeaseLost",
     "LiveRuntime",
     "Message",
     "NotFound",
+    "OpenToolCalls",
     "Policy",
     "Prompt",
     "Reply",
     "Session",
     "StoreError",
     "Text",
+    "Thinking",
     "ToolCall",
     "ToolResult",
+    "Usage",
     "UsageError",
     "WakelogError",
     "__version__",

@@ -229,9 +229,9 @@ IN_CLI = (
     Mutant(
         "a lost blob is no matter of verify",
         "LOG-16, law 9",
-        "app/integrity.py::verdict_of",
-        "scan.damage or proof.broken or proof.unsealed or blobs.losses or anchored is False",
-        "scan.damage or proof.broken or proof.unsealed or anchored is False",
+        "verification.py::Verification.ok",
+        "self.damage or self.seals.broken or self.seals.unsealed or self.blobs.losses",
+        "self.damage or self.seals.broken or self.seals.unsealed",
         (f"{CHECK}::test_a_lost_blob_is_found_and_explained",),
     ),
     Mutant(

@@ -272,8 +272,8 @@ IN_DECIDE = (
     Mutant(
         "the same call id twice in one reply",
         "law 7",
-        "decide/assembly.py::ReplyDraft._unique_id",
-        "free in self._ids",
+        "decide/assembly.py::_CallIds.unique",
+        "free in self._taken",
         "False",
         (f"{ASSEMBLE}::test_calls_get_ids_of_their_own",),
     ),

@@ -389,7 +389,7 @@ IN_RUNTIME = (
         "interrupted output is not clipped like a result",
         "VIEW-6, LOG-12",
         "writer.py::SessionWriter._clipped_to_line",
-        "body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)",
+        "body = with_clipped_output(body, self.policy.clip, self.store.blobs.put)",
         "pass",
         ("tests/faults/test_live_output.py::test_a_worker_that_is_killed[files]",),
     ),

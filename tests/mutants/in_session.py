@@ -141,8 +141,8 @@ IN_SESSION = (
         "a fork does not say where it came from",
         "TREE-4",
         "forking.py::fork",
-        "Session.create(..., parent=Origin(session=owner, entry=target, h=find_seal(node.raw)))",
-        "Session.create(...)",
+        "type(session).create(..., parent=Origin(session=owner, entry=target, h=find_seal(node.raw)))",
+        "type(session).create(...)",
         (f"{FORKING}::test_a_fork_goes_on_by_itself",),
     ),
     Mutant(

@@ -318,6 +318,10 @@ def test_a_streamed_reply(session):
     )
     stored = [*session.entries()][-1].value.message
     assert (stored.content, stored.model, stored.stop_reason) == (stream.reply.content, "m", "tools")
+    with session.streaming() as stream:
+        shown = [stream.text("my password=hunter2"), stream.text("secret and"), stream.finish()]
+    assert "".join(shown) == [*session.entries()][-1].value.message.text
+    assert "hunter2" not in "".join(shown)
     assert dict(session.store.journals(session.name)) == {}
 
 

@@ -74,16 +74,24 @@ class StreamedReply:
         """Record a complete tool call."""
         self._add(ToolCallDelta(call_id, name, arguments))
 
-    def finish(self, reply: object = None, *, usage: Usage | None = None, stop_reason: str | None = None) -> None:
-        """Set the end of the reply: its usage and stop reason, or the whole reply, which replaces what was streamed.
+    def finish(self, reply: object = None, *, usage: Usage | None = None, stop_reason: str | None = None) -> str:
+        """Set the end of the reply, and return the text that was held back, to be displayed last.
 
-        `reply` is what `session.assistant` takes, for example the final message of the vendor's stream.
+        Usage and stop reason complete what was streamed. A whole `reply`, which is what `session.assistant` takes,
+        replaces it: for example the final message of the vendor's stream.
         """
         if reply is not None:
             self._finished = self._as_reply(reply)
         else:
             model, provider = self._finished.model, self._finished.provider
             self._finished = Reply(model=model, provider=provider, usage=usage, stop_reason=stop_reason)
+        return "".join(delta.text for delta in self._flush() if isinstance(delta, TextDelta))
+
+    def _flush(self) -> list[ContentDelta]:
+        """Write the text that was held back because it could have become a secret, and return it."""
+        held_back = self._redactor.end() if self._redactor is not None else []
+        self._write(held_back)
+        return held_back
 
     def _add(self, delta: ContentDelta) -> list[ContentDelta]:
         """Write a delta to the journal, without secrets, and return what was written."""
@@ -108,8 +116,7 @@ class StreamedReply:
             if content:
                 self._session.append(Partial(reply_id=self._id, content=content), lease=self._lease)
         else:
-            if self._redactor is not None:
-                self._write(self._redactor.end())
+            self._flush()
             self._session.append(Message(id=self._id, message=self._reply_of(self._draft)), lease=self._lease)
             self.reply = self._reply_of(self._arrived)
         self._session.store.drop(self._session.name, self._id)
