@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.decide.policy import HookSettings, Policy, check_policy, stored_policy
+from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
 from wakelog.log.codec import canonical_json
@@ -22,7 +22,7 @@ from wakelog.projections.branch_state import branch_state
 from wakelog.providers import needs_reasoning_back, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
-from wakelog.runtime.context_entry import absent_servers_item, store_declarations, store_instructions
+from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
 from wakelog.runtime.wake import WakeReport, session_ref, wake
@@ -82,14 +82,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
     def _context_entry(self, session: Session) -> ContextEntry:
         cwd = session.tree.header.cwd
-        system, sources = store_instructions(session.store.blobs, cwd, self.system, self.policy)
-        context = ContextEntry(
-            sources=sources,
-            environment=self._environment(cwd),
-            system=system,
+        context = build_context_entry(
+            session.store.blobs,
+            cwd=cwd,
+            system=self.system,
             tools=store_declarations(session.store, self.tools, redacts=self.policy.redacts),
-            params=dict(self.params),
-            policy=stored_policy(self._policy_with_hooks),
+            environment=self._environment(cwd),
+            params=self.params,
+            policy=self._policy_with_hooks,
         )
         # Redacted before the comparison with the log, so that an unchanged entry is not written again.
         return redact_entry(context, rule=self.policy.redact)

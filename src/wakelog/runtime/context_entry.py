@@ -1,4 +1,4 @@
-"""Parts of a `context` entry: instruction files, tool declarations, absent MCP servers and policy.
+"""The `context` entry of an agent: instruction files, tool declarations, absent MCP servers, parameters and policy.
 
 Instruction files are AGENTS.md from the repository root down to the working folder, and the user's own file. They are
 read when a run begins, the most general first, so that the nearest takes precedence. For each file the log keeps the
@@ -31,6 +31,28 @@ FILE_NAME = "AGENTS.md"
 FILE_MAX_BYTES = 32 * 1024
 _FILE_HEADING = "Instructions from {path}:\n\n"
 _SEPARATOR = "\n\n"
+
+
+def build_context_entry(
+    blobs: Blobs,
+    *,
+    cwd: str,
+    system: str,
+    tools: BlobRef | None,
+    environment: Mapping[str, Any],
+    params: Mapping[str, Any],
+    policy: Policy,
+) -> ContextEntry:
+    """Build the `context` entry of an agent. The instruction files are read, and their text is stored as a blob."""
+    instructions, sources = store_instructions(blobs, cwd, system, policy)
+    return ContextEntry(
+        sources=sources,
+        environment=dict(environment),
+        system=instructions,
+        tools=tools,
+        params=dict(params),
+        policy=stored_policy(policy),
+    )
 
 
 class Instructions(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 
 from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Idle
-from wakelog.decide.policy import policy_in_force, redact_mode, stored_policy
+from wakelog.decide.policy import policy_in_force, redact_mode
 from wakelog.errors import Conflict, NotFound, Untrusted, WakelogError
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import Prompt, Text
@@ -19,7 +19,7 @@ from wakelog.log.tree import Branch
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.ports.stores import Blobs
 from wakelog.runtime.checks import check_files, check_provider
-from wakelog.runtime.context_entry import store_instructions
+from wakelog.runtime.context_entry import build_context_entry
 from wakelog.runtime.interface import Runtime, SubagentTask
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.step import decide_now
@@ -75,15 +75,15 @@ def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
     policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
-    system, sources = store_instructions(blobs, cwd, other.system, policy)
     tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools))
-    return ContextEntry(
-        sources=sources,
-        environment={**sender.environment, "approvalPolicy": policy.approval},
-        system=system,
+    return build_context_entry(
+        blobs,
+        cwd=cwd,
+        system=other.system,
         tools=blobs.put(canonical_json(tools), "application/json") if tools else None,
-        params=dict(_params_of_other_agent(other, sender.params)),
-        policy=stored_policy(policy),
+        environment={**sender.environment, "approvalPolicy": policy.approval},
+        params=_params_of_other_agent(other, sender.params),
+        policy=policy,
     )
 
 
