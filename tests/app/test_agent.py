@@ -202,7 +202,7 @@ def test_a_session_is_woken_by_itself_its_name_or_its_id():
         (wake, "a runtime first, not MemoryStore; pass LiveRuntime"),
         (lambda store, _: wake(LiveRuntime(store), 7), "not int; pass the session itself"),
         (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
-        (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),
+        (lambda store, _: Agent(model="demo").run(store, 3), "not a prompt: int"),
         (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "a session id or a name, not int"),
     ],
 )

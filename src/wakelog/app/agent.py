@@ -5,6 +5,7 @@ session if it differs from the settings in force. After that the `Agent` object 
 way whatever happens to the configuration.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,11 +15,11 @@ from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
 from wakelog.log.codec import canonical_json
-from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
-from wakelog.ports.runtime import Channel, Hook, Tool
+from wakelog.ports.runtime import Channel, Hook, Provider, Tool
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
+from wakelog.prompts import PromptContent, prompt_from
 from wakelog.providers import needs_reasoning_back, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
@@ -30,8 +31,12 @@ from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """Configuration of an agent. `model` is `PROVIDER:NAME`."""
+class Agent(msgspec.Struct, frozen=True):
+    """Configuration of an agent. `model` is `PROVIDER:NAME`; plain functions are accepted as tools.
+
+    Tools, hooks, channels and a provider are named here once. They cannot be stored in a log, so a process that wakes a
+    session of this agent needs the same ones.
+    """
 
     model: str
     name: str = "agent"
@@ -43,6 +48,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """Run before each run, after the hooks named in the policy."""
     absent: tuple[Mapping[str, Any], ...] = ()
     """MCP servers whose tools could not be listed, as plain values; they are recorded in the log."""
+    channels: tuple[Channel, ...] = ()
+    """Where replies are delivered."""
+    provider: Provider | None = None
+    """Access to the model, for a provider that wakelog does not have; the name of `model` is passed to it."""
 
     def __post_init__(self) -> None:
         """Convert plain functions to tools with replay `never`."""
@@ -112,24 +121,57 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         own = tuple(HookSettings(name=hook.name) for hook in self.hooks if hook.name not in named)
         return msgspec.structs.replace(self.policy, hooks=self.policy.hooks + own)
 
+    def runtime(self, store: Store, channels: Sequence[Channel] | None = None) -> LiveRuntime:
+        """Return a runtime with the tools, hooks, channels and provider of this agent."""
+        given = self.channels if channels is None else tuple(channels)
+        if self.provider is None:
+            return LiveRuntime(store, tools=self.tools, channels=given, hooks=self.hooks)
+        provider = self.provider
+        return LiveRuntime(
+            store, tools=self.tools, channels=given, hooks=self.hooks, provider=lambda _name, _model: provider
+        )
+
+    async def wake(self, store: Store, session: Session | str) -> WakeReport:
+        """Continue a session of this agent from its last state until it is idle or waits; see `wake`."""
+        return await wake(self.runtime(store), session)
+
+    def run_sync(
+        self,
+        store: Store,
+        prompt: PromptContent,
+        *,
+        session: Session | str | None = None,
+        cwd: str = "",
+        sender: str = "user",
+    ) -> WakeReport:
+        """Do what `run` does, for programs without an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(store, prompt, session=session, cwd=cwd, sender=sender))
+        raise UsageError("run_sync cannot be used inside an event loop", hint="use `await agent.run(…)`")
+
     async def run(
         self,
         store: Store,
-        prompt: str,
+        prompt: PromptContent,
         *,
         session: Session | str | None = None,
-        channels: Sequence[Channel] = (),
+        channels: Sequence[Channel] | None = None,
         cwd: str = "",
+        sender: str = "user",
     ) -> WakeReport:
         """Send a prompt to this agent, in a new or existing session, and run it; return the report of `wake`.
 
-        `UsageError` if the model cannot be called, `Untrusted` if other users own or may write to the store or the
-        session; nothing is written in both cases. While another worker runs the session, these checks are skipped, the
-        message is queued for that worker, and `Conflict` is raised.
+        The prompt is text, parts, or files (`pathlib.Path`). `sender` is that of a new session. `UsageError` if the
+        model cannot be called, `Untrusted` if other users own or may write to the store or the session; nothing is
+        written in both cases. While another worker runs the session, these checks are skipped, the message is queued
+        for that worker, and `Conflict` is raised.
         """
-        _check_run_arguments(store, prompt)
+        _check_store(store)
+        runtime = self.runtime(store, channels)
+        content = prompt_from(prompt, channel=next(iter(runtime.channels), None))
         known = None if session is None else Session(store, session_ref(session))
-        runtime = LiveRuntime(store, tools=self.tools, channels=channels, hooks=self.hooks)
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
             if known is not None:
@@ -137,10 +179,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 check_store_files(store)
             check_provider(runtime.open_provider, *split_model(self.model), self.params)
-        opened = known or self.begin(store, cwd=cwd)
+        opened = known or self.begin(store, sender=sender, cwd=cwd)
         if known is not None:
             self.enter(opened)
-        entry = opened.say(Prompt(content=(Text(text=prompt),), channel=channels[0].name if channels else None))
+        entry = opened.say(content)
         try:
             return await wake(runtime, opened.name)
         except LeaseLost:
@@ -152,13 +194,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
             raise Conflict(f"{error.message}; the message waits in its queue", hint=hint) from None
 
 
-def _check_run_arguments(store: object, prompt: object) -> None:
-    """Raise `UsageError` for wrong argument types, before anything is written."""
+def _check_store(store: object) -> None:
+    """Raise `UsageError` for a store that is not open, before anything is written."""
     if isinstance(store, str):
         raise UsageError("run takes an open store, not its name", hint=f"pass open_store({store!r})")
-    if not isinstance(prompt, str):
-        what = f"run takes the prompt as a string, not {type(prompt).__name__}"
-        raise UsageError(what, hint="pass its text; `session.say(Prompt(…))` and `wake` take other content")
 
 
 def check_model_policy(provider: str, model: str, policy: Policy, params: Mapping[str, Any]) -> None:

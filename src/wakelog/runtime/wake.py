@@ -8,7 +8,7 @@ journal that a crashed worker left becomes one `partial` annotation as soon as t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -75,6 +75,16 @@ class WakeReport(msgspec.Struct, frozen=True):
     """The fault that ended the turn, or that a later wake retries; None if there is none."""
     usage: Usage = Usage(cost_micros=0)
     """Tokens and cost of the model calls of this wake. Subagents are counted in their own sessions."""
+
+    @property
+    def state(self) -> Literal["idle", "failed", "cancelled", "terminated", "waiting"]:
+        """The state in which the session was left; `waiting` for a person, a sub-agent or a point in time."""
+        match self.decision:
+            case Idle("done"):
+                return "idle"
+            case Idle("failed" | "cancelled" | "terminated" as outcome):
+                return outcome
+        return "waiting"
 
 
 async def wake(
