@@ -51,7 +51,8 @@ class OneWriter:
 
     def run(self, rounds: int, *, durable: bool) -> dict[str, Times]:
         acts = {"raw": self._write, "store": self._seal, "session": self._say}
-        names, taken = list(acts), {name: [] for name in acts}
+        names = list(acts)
+        taken: dict[str, list[float]] = {name: [] for name in acts}
         for turn in range(-12, rounds):
             shift = turn % len(names)
             for name in names[shift:] + names[:shift]:

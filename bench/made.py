@@ -7,6 +7,7 @@ difference. Texts come from a seeded generator: the same run makes the same byte
 import os
 import random
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
@@ -95,7 +96,7 @@ class Script:
         )
         return Compaction(summary="What was said so far.", state=state, **self._envelope())
 
-    def _envelope(self) -> dict[str, str | None]:
+    def _envelope(self) -> dict[str, Any]:
         self._count += 1
         self._now_ms += 1_000
         parent, self._last = self._last, f"{self.session}-{self._count:08}"

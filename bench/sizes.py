@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from bench.made import Words
 from bench.measure import Figure
@@ -29,7 +30,7 @@ def stored(folder: str, words: Words) -> Iterator[Figure]:
         content += len(said.encode()) + len(command.encode())
         return said
 
-    replies = []
+    replies: list[dict[str, Any]] = []
     for _ in range(TURNS):
         reply, command = _exactly(words, 4_096), _exactly(words, 80)
         content += len(reply.encode())

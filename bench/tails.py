@@ -1,7 +1,8 @@
 """Waking a long log: with a short active tail its length must not be felt, in time or in memory."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from bench.made import Words, folded_talk, write_log
 from bench.measure import Figure, compare, peak_memory, take_turns
@@ -20,6 +21,10 @@ read_active(JsonlStore(sys.argv[1]), sys.argv[2])
 """
 
 
+def _open_branch(store: JsonlStore, name: str) -> object:
+    return Session(store, name).branch()
+
+
 def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
     """A log of so many megabytes beside one of 1 MB with the same tail."""
     sizes = {"small_user_1": 1_000_000, "large_user_1": megabytes * 1_000_000}
@@ -27,8 +32,10 @@ def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
         bodies = folded_talk(name.replace("_", "-"), words, bytes_before=size, size=4_000, tail=TAIL_TURNS)
         write_log(folder, name, bodies)
     store = JsonlStore(folder)
-    acts = {name: lambda name=name: read_active(store, name) for name in sizes}
-    acts |= {f"open {name}": lambda name=name: Session(store, name).branch() for name in sizes}
+    acts: dict[str, Callable[[], object]] = {}
+    for name in sizes:
+        acts[name] = partial(read_active, store, name)
+        acts[f"open {name}"] = partial(_open_branch, store, name)
     taken = take_turns(acts, rounds=ROUNDS, warm_up=3)
     large = os.path.getsize(os.path.join(folder, "large_user_1.jsonl")) / 1e6
     for prefix, call in (("", "read_active"), ("open ", "Session(store, name).branch()")):

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.replays import Woken
 from tests.signals import let_children_begin_with_defaults
-from wakelog.runtime import wake as waking
+from wakelog.runtime.lease import hold_lease
 
 pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures"]
 
@@ -33,7 +33,7 @@ def _what_was_written_can_be_written_again(request, monkeypatch):
     if request.node.get_closest_marker("meddled") is not None or "tests/laws/" in str(request.node.path):
         yield
         return
-    woken = Woken(waking.hold_lease)
-    monkeypatch.setattr(waking, "hold_lease", woken)
+    woken = Woken(hold_lease)
+    monkeypatch.setattr("wakelog.runtime.wake.hold_lease", woken)
     yield
     woken.replay()

@@ -15,7 +15,8 @@ def programs(page: str) -> list[str]:
 
 def check_printed(program: str, folder: Path) -> None:
     """Runs a program in a folder; what it prints is its last comment, and it complains of nothing."""
-    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
+    last_comment = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)
+    assert last_comment is not None, "the program does not end with a comment that says what it prints"
     command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")
+    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", last_comment[0], flags=re.MULTILINE), "")

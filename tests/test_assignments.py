@@ -10,7 +10,7 @@ import pytest
 from tests.redaction.planted import TYPES, planted
 from tests.runtime.rigs import Rig, asks
 from wakelog.app.agent import Agent
-from wakelog.decide.policy import Policy, policy_in_force, stored_policy
+from wakelog.decide.policy import Policy, RedactMode, policy_in_force, stored_policy
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
@@ -97,6 +97,7 @@ def test_what_a_tool_puts_out(monkeypatch):
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert MARK in result.text
+    assert result.blob is not None
     assert rig.store.blobs.get(result.blob).decode() == f"A=1\n{MARK}\nB=2\n" * 100
     assert VALUE.encode() not in stored(rig.store, "s")
     journaled = "".join(text for kind, text in rig.events if kind == "journal")
@@ -129,7 +130,8 @@ def test_a_call_that_assigns_a_value_is_run():
 
 def test_what_is_agreed_decides():
     """Issue 15: `keys` leaves assignments, `off` leaves everything; forks and the context do as the policy says."""
-    for rule, is_left in (("assignments", False), ("keys", True), ("off", True)):
+    rules: dict[RedactMode, bool] = {"assignments": False, "keys": True, "off": True}
+    for rule, is_left in rules.items():
         store = MemoryStore()
         session = Agent(model="demo", system=f"Use {LINE}.", policy=Policy(redact=rule)).begin(store, title=LINE)
         session.say(LINE)
@@ -143,7 +145,7 @@ def test_a_stored_boolean_is_a_word():
         policy = policy_in_force(ContextEntry(policy={**stored_policy(Policy()), "redact": said}))
         assert policy.redact == word
         assert stored_policy(policy)["redact"] == word
-        assert Policy(redact=said).redact == word
+        assert Policy(redact=said).redact == word  # type: ignore[arg-type]
     assert policy_in_force(None).redact == policy_in_force(ContextEntry()).redact == "assignments"
     assert (
         policy_in_force(None, rules_version=1).redact

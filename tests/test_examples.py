@@ -67,7 +67,7 @@ def test_what_they_are_like(path):
     text = path.read_text()
     tree = ast.parse(text)
     assert len(text.splitlines()) < 60
-    assert f"python {path.name}" in ast.get_docstring(tree)
+    assert f"python {path.name}" in (ast.get_docstring(tree) or "")
     assert re.search(r"(anthropic|openai):NAME", text)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
     rooms = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in found}
@@ -115,6 +115,7 @@ def test_the_bot_mixes_nobody_up(example, tmp_path):
     assert len(logs) == len(people)
     for at, person in enumerate(people):
         name = latest(store, "bot", person)
+        assert name is not None
         assert {other for other in range(len(people)) if f"77{other}77" in logs[name]} == {at}
         assert logs[name].count('"role":"user"') == 2
     store.close()

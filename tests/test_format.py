@@ -4,6 +4,7 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -60,6 +61,7 @@ def test_the_line():
     (line,) = [text for _, kind, text in FENCES if kind == "line"]
     assert list(json.loads(line)) == ["v", "seq", "type", "id", "parentId", "timestamp", "turnId", "message", "h"]
     value = decode(line.encode().strip())
+    assert isinstance(value, entry.Message)
     assert list(json.loads(encode(msgspec.structs.replace(value, v=None, seq=None)))) == list(json.loads(line))[2:-1]
 
 
@@ -90,7 +92,7 @@ def test_inner_values_are_the_code():
 
 def test_damage_kinds_are_the_code():
     """LOG-9: every kind of damage is explained."""
-    assert set(_rows("## 5. Damage")) == set(DamageKind.__args__)
+    assert set(_rows("## 5. Damage")) == set(get_args(DamageKind))
 
 
 def test_unsynced_types_are_named():

@@ -94,6 +94,16 @@ def test_media_in_the_context():
     assert message.content == (PICTURE, SOUND)
 
 
+def parts_of(entry):
+    """Return the parts of an entry's message."""
+    return entry.value.message.content
+
+
+def blob_of(store, part):
+    """Return the bytes that a part refers to."""
+    return store.blobs.get(part.blob)
+
+
 def _showing(rig, monkeypatch, outcome):
     async def run(tool, call):
         return outcome
@@ -108,7 +118,7 @@ def test_what_a_tool_shows(monkeypatch):
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert [type(part) for part in result.content] == [Text, Image, Audio]
-    assert rig.store.blobs.get(result.content[1].blob) == BYTES
+    assert blob_of(rig.store, result.content[1]) == BYTES
     tree, last = read_log(rig.store, "s").tree, rig.values(ModelCall)[-1]
     context, answers = context_of_call(tree, last)
     assert context.digest == last.context_digest
@@ -121,8 +131,8 @@ def test_a_prompt_too_long_for_a_line(store, text):
     """LOG-12: it is no error: the whole is a blob, the entry has its two ends, and the model sees the entry."""
     session = Session.create(store, model="m", provider="p")
     entry = session.say(text)
-    (part,) = entry.value.message.content
-    assert store.blobs.get(part.blob).decode() == text
+    (part,) = parts_of(entry)
+    assert blob_of(store, part).decode() == text
     assert len(part.text.encode()) <= TEXT_KEPT_BYTES
     assert (part.text[:5], part.text[-4:]) == (text[:5], text[-4:])
     assert "bytes left out" in part.text
@@ -157,10 +167,9 @@ def test_only_as_much_as_needed_is_clipped():
     store = MemoryStore()
     session = Session.create(store)
     fits = "x" * 12_000_000
-    assert session.say(fits).value.message.content == (Text(text=fits),)
-    first, second, third = session.say(
-        Prompt(content=(Text(text="y" * 9_000_000), Text(text="z" * 8_000_000), Text(text="hi")))
-    ).value.message.content
+    assert parts_of(session.say(fits)) == (Text(text=fits),)
+    long = Prompt(content=(Text(text="y" * 9_000_000), Text(text="z" * 8_000_000), Text(text="hi")))
+    first, second, third = parts_of(session.say(long))
     assert (first.blob is None, second.blob is None, third) == (False, True, Text(text="hi"))
 
 
@@ -178,9 +187,9 @@ def test_a_blob_of_a_text_holds_no_secret():
     store = MemoryStore()
     session = Session.create(store)
     entry = session.say(f"{LONG} {KEY}")
-    (part,) = entry.value.message.content
-    assert store.blobs.get(part.blob).decode() == redact(f"{LONG} {KEY}").text
-    assert KEY.encode() not in store.blobs.get(part.blob)
+    (part,) = parts_of(entry)
+    assert blob_of(store, part).decode() == redact(f"{LONG} {KEY}").text
+    assert KEY.encode() not in blob_of(store, part)
 
 
 def test_a_long_prompt_that_waited():

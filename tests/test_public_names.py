@@ -32,10 +32,12 @@ def test_type_checkers_see_the_same_names():
     tree = ast.parse((SOURCE / "__init__.py").read_text())
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {
-        (alias.asname or alias.name, statement.module.removeprefix("wakelog."))
+        (alias.asname or alias.name, (statement.module or "").removeprefix("wakelog."))
         for statement in guard.body
+        if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
+    assert all(isinstance(statement, ast.ImportFrom) for statement in guard.body)
     assert seen == set(wakelog._MODULE_OF.items())
     assert {name for name, _ in seen} == set(wakelog.__all__)
 
@@ -49,10 +51,11 @@ def test_importing_costs_nothing():
 
 def test_the_error_tree_is_drawn():
     """The tree at the top of errors.py is the tree."""
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    classes = [value for value in found if issubclass(value, errors.WakelogError)]
     drawn = [line.strip("│├└─ ").split()[0] for line in errors.__doc__.splitlines() if line.startswith("    ")]
+    assert classes == found
     assert sorted(drawn) == sorted(cls.__name__ for cls in classes)
-    assert all(issubclass(cls, errors.WakelogError) for cls in classes)
     assert len({cls.kind for cls in classes}) == len(classes)
 
 

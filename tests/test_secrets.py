@@ -11,6 +11,7 @@ from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
 from tests.runtime.test_tool_run import _write_of
 from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import HookSettings, Policy
 from wakelog.errors import UsageError
 from wakelog.forking import fork
@@ -83,7 +84,7 @@ def test_nothing_on_the_disk(tmp_path):
 def test_a_session_that_keeps_secrets():
     """DESIGN 5: where the policy says so, the first line, the context and forks keep what they are given."""
     store = MemoryStore()
-    policy = Policy(redact=False, hooks=(HookSettings(name="x", options={"a": KEY}),))
+    policy = Policy(redact="off", hooks=(HookSettings(name="x", options={"a": KEY}),))
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
     assert (session.tree.header.cwd, session.tree.header.title) == (f"/{KEY}", KEY)
     assert fork(session).tree.header.cwd == f"/{KEY}"
@@ -114,11 +115,8 @@ def test_a_hook_that_lost_its_secret_is_not_run():
 def test_a_channel_is_not_named_by_a_secret():
     """Law 14: a channel is found by its name in the log, so a name that would not be kept is refused at once."""
 
-    class Channel:
-        name = KEY
-
     with pytest.raises(UsageError, match="a channel name looks like a secret"):
-        LiveRuntime(MemoryStore(), channels=[Channel()])
+        LiveRuntime(MemoryStore(), channels=[MemoryChannel(KEY)])
 
 
 def _intending(rig, monkeypatch):

@@ -203,8 +203,8 @@ def test_torn_tails_are_noted(tmp_path):
     store = JsonlStore(str(tmp_path))
     session = Session.create(store)
     session.say("one")
-    with open(store.folder.log_path(session.name), "ab") as log:
-        log.write(b'{"v":1,"seq":2,"type":"mess')
+    with open(store.folder.log_path(session.name), "ab") as file:
+        file.write(b'{"v":1,"seq":2,"type":"mess')
     two = Session(store, session.id).say("two")
     session.say("three")
     log = session.read()

@@ -35,7 +35,8 @@ class _Service:
         self._wait(self._service.append_event(self._session, Event(author="user", content=content)))
 
     def load(self) -> list[Event]:
-        return self._wait(self._service.get_session(**_KEY)).events
+        events: list[Event] = self._wait(self._service.get_session(**_KEY)).events
+        return events
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [event.content.parts[0].text for event in loaded if isinstance(event, Event)]
@@ -47,7 +48,7 @@ class _Service:
         self._wait(self._service.close())
         self._loop.close()
 
-    def _wait(self, act: Coroutine) -> Any:
+    def _wait(self, act: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run_until_complete(act)
 
     async def _answers(self, *queries: str) -> list[Any]:

@@ -51,7 +51,8 @@ class _App:
         self._app.save(self._conversation)
 
     def load(self) -> list[dict[str, str]]:
-        return self._app.repository.get(self._id).messages
+        messages: list[dict[str, str]] = self._app.repository.get(self._id).messages
+        return messages
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [said["content"] for said in loaded if isinstance(said, dict)]
@@ -67,7 +68,8 @@ class _App:
         with self._app.factory.datastore.transaction(commit=False) as cursor:
             cursor.execute(query)
             found = cursor.fetchone()
-        return next(iter(found.values())) if isinstance(found, dict) else found[0]
+        value: str | int = next(iter(found.values())) if isinstance(found, dict) else found[0]
+        return value
 
 
 class OnSqlite(_App):

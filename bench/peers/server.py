@@ -25,7 +25,8 @@ def durable_server() -> Iterator[Server]:
 def version_of(server: Server) -> str:
     """The server's version."""
     with server.connect() as connection:
-        return str(connection.execute("SHOW server_version").fetchone()[0])
+        (version,) = connection.execute("SHOW server_version").fetchone() or ("unknown",)
+        return str(version)
 
 
 def stop_amid(server: Server, rows: Sequence[Row]) -> Mapping[str, Stop]:

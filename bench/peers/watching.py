@@ -57,7 +57,9 @@ def watch(peer: Peer, place: str, texts: Sequence[str]) -> Watch:
 
 
 def _seen(db: psycopg.Connection) -> tuple[int, int, int]:
-    number, oldest, behind = db.execute(_LOOK, prepare=True).fetchone()
+    found = db.execute(_LOOK, prepare=True).fetchone()
+    assert found is not None
+    number, oldest, behind = found
     return number, oldest, behind
 
 
@@ -68,4 +70,6 @@ def _server(db: psycopg.Connection) -> str:
 
 
 def _setting(db: psycopg.Connection, name: str) -> str:
-    return db.execute("SELECT current_setting(%s)", (name,)).fetchone()[0]
+    found = db.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    assert found is not None
+    return str(found[0])

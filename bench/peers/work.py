@@ -37,7 +37,9 @@ def stored(kind: Kind, place: str) -> int:
     """The bytes in a place: files as they are, databases with their logs taken in, tables with their indexes."""
     if kind == "postgresql":
         with psycopg.connect(place) as db:
-            return int(db.execute(_TABLES).fetchone()[0])
+            found = db.execute(_TABLES).fetchone()
+            assert found is not None
+            return int(found[0])
     if kind == "sqlite":
         _checkpoint(place)
     paths = (os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names)

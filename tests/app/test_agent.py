@@ -1,6 +1,7 @@
 """RUN-19, law 2: an agent is written into a session when it says anything new, and then nobody looks at it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
-from wakelog.log.content import Prompt, Reply
+from wakelog.log.content import BlobRef, Prompt, Reply
 from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
@@ -35,6 +36,8 @@ def test_begin_writes_what_is_in_force():
     assert _types(session) == ["session", "context"]
     state = branch_state(session.branch())
     assert (state.provider, state.model) == ("scripted", "play.jsonl")
+    assert state.context is not None
+    assert isinstance(state.context.system, BlobRef)
     assert store.blobs.get(state.context.system) == b"Be brief."
     assert state.context.params == {"t": 1}
     assert policy_in_force(state.context) == Policy(keep=7)
@@ -82,6 +85,7 @@ def test_a_fork_elsewhere_has_what_was_in_force_there():
     store = MemoryStore()
     session = Agent(model="scripted:a").begin(store)
     before = session.tree.head
+    assert before is not None
     Agent(model="scripted:a", system="new").enter(session)
     session.move_head(before)
     assert Agent(model="scripted:a").enter(session) is None
@@ -160,7 +164,7 @@ def test_a_plain_function_is_a_tool_that_never_runs_twice():
         return f"Hello, {name}"
 
     store = MemoryStore()
-    agent = Agent(model="demo", tools=[greet])
+    agent = Agent(model="demo", tools=[greet])  # type: ignore[arg-type]
     assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
     session = agent.begin(store)
     session.say('use greet with {"name": "Ada"}')
@@ -196,14 +200,20 @@ def test_a_session_is_woken_by_itself_its_name_or_its_id():
         assert asyncio.run(wake(LiveRuntime(store), ref(session))).session == session.name
 
 
+# Arguments of wrong types.
+NUMBER: Any = 7
+STORE_URL: Any = "sessions"
+PROMPT: Any = Prompt()
+
+
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
         (wake, "a runtime first, not MemoryStore; pass LiveRuntime"),
-        (lambda store, _: wake(LiveRuntime(store), 7), "not int; pass the session itself"),
-        (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
-        (lambda store, _: Agent(model="demo").run(store, Prompt()), "as a string, not Prompt"),
-        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "a session id or a name, not int"),
+        (lambda store, _: wake(LiveRuntime(store), NUMBER), "not int; pass the session itself"),
+        (lambda _, __: Agent(model="demo").run(STORE_URL, "Hi."), r"open store.*open_store\('sessions'\)"),
+        (lambda store, _: Agent(model="demo").run(store, PROMPT), "as a string, not Prompt"),
+        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=NUMBER), "a session id or a name, not int"),
     ],
 )
 def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
@@ -233,4 +243,4 @@ def test_what_cannot_be_appended_is_told_with_what_to_call(given, told):
 def test_what_cannot_be_said_is_told_with_what_to_call():
     session = Agent(model="demo").begin(MemoryStore())
     with pytest.raises(UsageError, match="not Message; `append` takes"):
-        session.say(Message(message=Prompt()))
+        session.say(Message(message=Prompt()))  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import json
 from tests.laws.logs import bytes_of, store_of
 from tests.transfer.copies import exported
 from wakelog.forking import fork
+from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import SessionBuilder
 
 
@@ -41,13 +42,14 @@ def test_a_fork_holds_what_it_inherited():
 
 def test_inherited_damage_names_its_log():
     """Law 9, LOG-16: a line of the parent is not taken for one of the fork."""
-    story = SessionBuilder()
+    store = MemoryStore()
+    story = SessionBuilder(store)
     story.user("a")
     story.user("b")
     child = fork(story.session)
     raw = bytes_of(story).split(b"\n")
     raw[1] = b"#" + raw[1][1:]
-    story.store._log(story.session.name).data[:] = b"\n".join(raw)
+    store.replace(story.session.id, story.session.name, b"\n".join(raw))
     whole = json.loads(exported(child.store, child.name))
     found = [hurt for hurt in whole["damage"] if hurt["kind"] == "unreadable"]
     assert [hurt["session"] for hurt in found] == [story.session.name]

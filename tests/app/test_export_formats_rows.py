@@ -27,9 +27,16 @@ def whole(store, session, node, partials=()):
     return list(transcript(branch, partials, waiting=()))
 
 
+def path_to(scan, node):
+    """Return the path from the root to a node."""
+    place = scan.outline.find(node)
+    assert place is not None
+    return scan.outline.path(place)
+
+
 def streamed(store, session, node, stretch, partials=()):
     scan = scan_log(store, session)
-    path = scan.outline.path(scan.outline.find(node))
+    path = path_to(scan, node)
     return list(branch_rows(store, scan, path, JournalTexts(partials), stretch=stretch))
 
 
@@ -65,7 +72,7 @@ def test_forks_read_the_same(parent_steps, child_steps, stretch, at):
 
 def test_what_waits_is_the_same():
     """The queue of a branch that is not at the head."""
-    seen = Counter()
+    seen: Counter[bool] = Counter()
 
     @QUIET
     @given(STORIES, st.integers(0, 30))
@@ -73,7 +80,7 @@ def test_what_waits_is_the_same():
         store = store_of(bytes_of(tell(steps)))
         tree, scan = read_log(store, "s").tree, scan_log(store, "s")
         node = list(tree.nodes)[at % len(tree.nodes)]
-        entries = path_entries(store, scan, scan.outline.path(scan.outline.find(node)))
+        entries = path_entries(store, scan, path_to(scan, node))
         expected = branch_state(tree.branch(node)).queue
         assert queue_of_branch(entries) == expected
         seen[bool(expected)] += 1

@@ -1,5 +1,7 @@
 """The blobs that entries name are checked: what is missing or changed is found, with what each entry loses (law 9)."""
 
+import time
+
 import msgspec
 import pytest
 
@@ -11,7 +13,7 @@ from wakelog.log.content import Audio, BlobRef, Image, Prompt, Text, ToolResult,
 from wakelog.log.entry import ContextEntry, Custom, Message, ModelCall
 from wakelog.log.ids import digest_of
 from wakelog.session import Session
-from wakelog.stores.memory import MemoryStore
+from wakelog.stores.memory import MemoryBlobs, MemoryStore
 from wakelog.testing.builders import SessionBuilder
 
 
@@ -78,12 +80,12 @@ def test_each_blob_is_read_once():
         story.session.append(Message(message=Prompt(content=(Image(blob=ref), Image(blob=ref)))))
     asked = []
 
-    class Counted:
+    class CountingBlobs(MemoryBlobs):
         def check(self, ref):
             asked.append(ref)
             raise Damaged("other bytes", hint="put it again")
 
-    (loss,) = audit_blobs(Counted(), story.session.read().entries).losses
+    (loss,) = audit_blobs(CountingBlobs(now=time.time), story.session.read().entries).losses
     assert [one.digest for one in asked] == [ref.digest]
     assert (loss.kind, [named.seq for named in loss.references]) == ("damaged blob", [1, 2, 3])
 
@@ -97,9 +99,9 @@ def test_kinds_of_losses(error, kind):
     story = SessionBuilder(MemoryStore())
     story.session.append(Message(message=Prompt(content=(Image(blob=BlobRef(digest=digest_of(b"x"), bytes=1)),))))
 
-    class Failing:
+    class FailingBlobs(MemoryBlobs):
         def check(self, ref):
             raise error("no", hint="do this")
 
-    (loss,) = audit_blobs(Failing(), story.session.read().entries).losses
+    (loss,) = audit_blobs(FailingBlobs(now=time.time), story.session.read().entries).losses
     assert (loss.kind, loss.reason, loss.hint) == (kind, "no", "do this")

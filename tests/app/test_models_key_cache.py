@@ -146,7 +146,13 @@ def test_who_has_a_key_does_not_wait_for_another_program():
     """One program runs at a time; whoever has a key already is none of their business."""
     held, free, kept = threading.Event(), threading.Event(), KeyCache()
     kept.get(["mine"], lambda: "k")
-    slow = threading.Thread(target=kept.get, args=(["slow"], lambda: held.set() or (free.wait(60) and "s")))
+
+    def slow_program():
+        held.set()
+        assert free.wait(60)
+        return "s"
+
+    slow = threading.Thread(target=kept.get, args=(["slow"], slow_program))
     slow.start()
     try:
         assert held.wait(60)

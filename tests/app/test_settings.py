@@ -114,6 +114,7 @@ def test_always_said_of_another_agent_is_said_of_that_alone():
     root, like, other = (Agent(model="demo", name=name, policy=asks).begin(store) for name in ("boss", "boss", "aide"))
     for session, lifted in ((other, "ask"), (like, "auto")):
         asked = session.append(Attention(reason="approve", reply_id="r", tool_call_id="t")).value
+        assert isinstance(asked, Attention)
         call = OpenToolCall("r", ToolCall(id="t", name="shell", input={}), is_own=True)
         decide_question(root, OpenQuestion(session, Question(asked, call)), "always")
         found = [policy_in_force(branch_state(each.branch()).context).approval_of("shell") for each in (session, root)]

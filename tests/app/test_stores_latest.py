@@ -12,7 +12,8 @@ from wakelog.testing.builders import FixedClock
 @pytest.fixture
 def read(monkeypatch):
     """The bytes that are read of each log, by name."""
-    read, load, tail = {}, JsonlStore.load, JsonlStore.tail
+    read: dict[str, int] = {}
+    load, tail = JsonlStore.load, JsonlStore.tail
 
     def counted(lines, name):
         for line in lines:

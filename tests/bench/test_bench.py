@@ -2,6 +2,7 @@
 
 import math
 import os
+from types import ModuleType
 
 import pytest
 
@@ -11,7 +12,7 @@ from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
 TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
-CONSTANTS = {
+CONSTANTS: dict[ModuleType, dict[str, object]] = {
     appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3, "RATES": 1, "WRITERS": 4},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
     forks: {"SIZES": (2, 4, 8), "ROUNDS": 1},

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from wakelog.channels.in_process import Begin, CallbackChannel, DeltaText, End, Reset
+from wakelog.channels.in_process import Begin, CallbackChannel, DeltaText, End, ReplyEvent, Reset
 from wakelog.testing.channel_suite import ChannelSuite, single_delivery
 
 
@@ -56,8 +56,8 @@ EVENTS = [
 
 
 def test_a_plain_function():
-    """Issue 3, item 8: every event carries the reply, the attempt and the place."""
-    events = []
+    """Every event carries the reply, the attempt and the position in the reply."""
+    events: list[ReplyEvent] = []
     asyncio.run(play(CallbackChannel(events.append)))
     assert events == EVENTS
 

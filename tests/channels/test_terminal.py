@@ -154,10 +154,15 @@ class Narrow(io.RawIOBase):
         return min(3, len(raw))
 
 
+def unbuffered(raw, encoding):
+    """Return a text stream without a buffer over a raw stream, as `python -u` makes stdout."""
+    return io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+
+
 def test_short_writes_are_finished():
     """Law 4: an unbuffered stream that takes a part is given the rest."""
     narrow = Narrow()
-    out = io.TextIOWrapper(narrow, encoding="utf-8", write_through=True)
+    out = unbuffered(narrow, "utf-8")
     asyncio.run(single_delivery("Hello, wörld ␛")(TerminalChannel(out, clean=visible)))
     assert narrow.taken.decode() == "Hello, wörld ␛\n"
 
@@ -169,7 +174,7 @@ def test_a_stream_that_would_block_is_told():
         def write(self, raw):
             return None
 
-    out = io.TextIOWrapper(Full(), encoding="utf-8", write_through=True)
+    out = unbuffered(Full(), "utf-8")
     with pytest.raises(BlockingIOError):
         asyncio.run(single_delivery("Hello")(TerminalChannel(out, clean=visible)))
 
@@ -177,6 +182,6 @@ def test_a_stream_that_would_block_is_told():
 def test_signs_that_the_stream_cannot_write():
     """Law 13: a terminal without UTF-8 gets numbers, and no error."""
     narrow = Narrow()
-    out = io.TextIOWrapper(narrow, encoding="ascii", write_through=True)
+    out = unbuffered(narrow, "ascii")
     asyncio.run(single_delivery("a\x1b[0m ö")(TerminalChannel(out, clean=visible)))
     assert narrow.taken == b"a\\u241b[0m \\xf6\n"

@@ -48,7 +48,7 @@ class Shell:
     def __init__(self, folder, monkeypatch):
         self.folder = folder
         self.store = folder / "sessions"
-        self._started = []
+        self._started: list[subprocess.Popen[bytes]] = []
         self.environment = {
             "WAKELOG_STORE": str(self.store),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -86,9 +86,10 @@ class Shell:
 
     def start(self, *words, **more):
         """A process that goes on running, at most until the end of the test."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._started.append(subprocess.Popen(self.command(*words), **pipes, **more))
-        return self._started[-1]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(self.command(*words), stdout=pipe, stderr=pipe, **more)
+        self._started.append(process)
+        return process
 
     def close(self):
         """Kills the processes that still run: a test that fails leaves none behind."""

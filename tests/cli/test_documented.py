@@ -156,7 +156,7 @@ def answers(shell, story, of_runs, of_config):
 
 def test_every_field_is_described_and_every_description_is_true(answers):
     """DESIGN 8: JSON shapes are stable and documented."""
-    seen = {}
+    seen: dict[str, set[str]] = {}
     for name, answer in answers.items():
         assert answer.code == 2 if name == "config check" else answer.code in (0, 4, 6), name
         paths = {path for row in answer.rows for path in fields(row)}

@@ -8,7 +8,7 @@ from tests.config.texts import keys_of
 from wakelog.config.agent_plan import agent_policy, plan_agent, provider_params, server_declaration
 from wakelog.config.schema import AgentConfig, McpConfig, PriceConfig, ProviderConfig
 from wakelog.config.validation import PROVIDERS, TOOL_NAMES
-from wakelog.decide.policy import HookSettings, Policy, Price
+from wakelog.decide.policy import Approval, HookSettings, Policy, Price
 from wakelog.hooks import open_hook
 from wakelog.providers import _PROVIDERS, split_model
 from wakelog.tools.mcp.server import McpServer
@@ -18,7 +18,7 @@ from wakelog.tools.mcp.server import parse_server as mcp_server
 def test_what_holds_where_nothing_is_said():
     """What only looks runs at once, everything else asks; instruction files are read; all else is as for a program."""
     made = agent_policy(AgentConfig(hooks={"environment": False, "memory": False, "agents": False}))
-    only_look = {"read": "auto", "list": "auto", "grep": "auto"}
+    only_look: dict[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
     assert made == Policy(approval="ask", approvals=only_look, instructions=True)
 
 

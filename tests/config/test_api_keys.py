@@ -50,7 +50,12 @@ BY_PROGRAM = config("[providers.openai]\nkey_command = ['pass', 'show', 'openai;
 def test_a_program_prints_it(printed):
     """The first line, and the words as they stand: no shell takes them apart."""
     ran = []
-    assert key_for("openai", BY_PROGRAM, ENVIRON, lambda words: ran.append(words) or printed) == "secret"
+
+    def run(words):
+        ran.append(words)
+        return printed
+
+    assert key_for("openai", BY_PROGRAM, ENVIRON, run) == "secret"
     assert ran == [("pass", "show", "openai; rm -rf /")]
 
 

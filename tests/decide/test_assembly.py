@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from wakelog.decide.assembly import ReplyDraft, assemble_parts, parts_from_journal, to_deltas
 from wakelog.log.content import (
+    ContentDelta,
     Text,
     TextDelta,
     Thinking,
@@ -64,7 +65,7 @@ def test_looking_changes_nothing():
 
 def test_a_journal_is_the_same_pieces():
     """Law 5: what was shown can be told again; bytes that are no piece were written by nobody."""
-    deltas = [TextDelta("a\u2028b"), ToolCallDelta("t", "x", {"n": 1})]
+    deltas: list[ContentDelta] = [TextDelta("a\u2028b"), ToolCallDelta("t", "x", {"n": 1})]
     pieces = [*map(encode_delta, deltas), b"", b"{", b'{"type":"finished"}', b"\xff"]
     assert parts_from_journal(pieces, prior="0") == assemble_parts(deltas, prior="0")
 
@@ -96,7 +97,8 @@ def test_any_cut_of_a_text_makes_the_same_part(text, cuts):
 def test_what_is_bound_ends_a_part():
     """VIEW-5: what goes back to a provider stays with its own words, however they came and whoever looked meanwhile."""
     one, two = {"id": "m1"}, {"id": "m2", "phase": "final"}
-    pieces = [TextDelta("a"), TextDelta("b", one), TextDelta("c"), TextDelta("", two), ThinkingDelta("", None, one)]
+    pieces: list[ContentDelta] = [TextDelta("a"), TextDelta("b", one), TextDelta("c"), TextDelta("", two)]
+    pieces.append(ThinkingDelta("", None, one))
     whole = (Text(text="ab", bound=one), Text(text="c", bound=two), Thinking(bound=one))
     assert assemble_parts([*pieces, ToolCallDelta("t", "x", {}, two)]) == (
         *whole,

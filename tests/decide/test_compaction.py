@@ -57,7 +57,7 @@ def test_never_inside_a_call_group(turns, keep, folds):
     story = SessionBuilder()
     for size, calls in turns:
         story.user("p" * size)
-        asked = [(f"t{number}", "bash", {}) for number in range(calls)]
+        asked: list[tuple[str, str, dict[str, object]]] = [(f"t{number}", "bash", {}) for number in range(calls)]
         reply = story.reply("r", calls=asked)
         for call, _, _ in asked:
             story.result(reply, call, "x" * size)

@@ -28,7 +28,9 @@ def test_a_policy_comes_back_as_it_was_agreed():
         price=Price(input=3_000_000, output=15_000_000),
     )
     record = ContextEntry(id="c1", policy=stored_policy(agreed))
-    assert policy_in_force(decode(encode(record))) == agreed
+    read = decode(encode(record))
+    assert isinstance(read, ContextEntry)
+    assert policy_in_force(read) == agreed
     assert set(stored_policy(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
 
 

@@ -10,6 +10,7 @@ from wakelog.log.entry import (
     Activity,
     CarriedState,
     Compaction,
+    KnownBody,
     ModelCall,
     Origin,
     Queued,
@@ -18,7 +19,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 
-WRITTEN = {
+WRITTEN: dict[str, tuple[KnownBody, dict[str, object]]] = {
     "call": (ModelCall(id="c", reply_id="r"), {"purpose": "reply", "strategy": "full"}),
     "resumed": (Resumed(id="c", reply_id="r"), {"strategy": "replace"}),
     "tool_started": (ToolStarted(id="c", reply_id="r", tool_call_id="t"), {"replay": "never", "attempt": 1}),

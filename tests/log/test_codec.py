@@ -1,5 +1,7 @@
 """Lines to values and back: every refusal has a reason, and nothing a line can hold escapes as a traceback."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -111,7 +113,7 @@ def renamed_target(old):
 
 
 # A format that does not exist yet, so that the rules for older lines can be tried.
-FORMAT_2 = {"newest": 2, "upcasters": {1: renamed_target}}
+FORMAT_2: dict[str, Any] = {"newest": 2, "upcasters": {1: renamed_target}}
 
 
 @pytest.mark.parametrize("said", [b'"v":1,', b""])

@@ -1,5 +1,7 @@
 """What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-13)."""
 
+from typing import Any
+
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import ContextEntry, InstructionSource
 from wakelog.projections.context_changes import describe_context
@@ -40,6 +42,12 @@ def test_later_ones_say_what_is_new():
 
 def test_what_is_no_policy_is_passed_over():
     """Law 13: a log may come from anybody."""
-    for strange in ({"approval": 1}, {"approvals": ["shell"]}, {"approvals": {"shell": {}}}, {"approval": None}):
+    policies: list[dict[str, Any]] = [
+        {"approval": 1},
+        {"approvals": ["shell"]},
+        {"approvals": {"shell": {}}},
+        {"approval": None},
+    ]
+    for strange in policies:
         assert describe_context(ContextEntry(policy=strange)) == "no tools"
         assert "shell runs" not in describe_context(ContextEntry(policy=strange), record())

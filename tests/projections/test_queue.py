@@ -53,6 +53,7 @@ def test_it_is_taken_up_at_the_new_head_once(store):
     name = asyncio.run(Agent(model="demo").run(store, "Hello!")).session
     session = Session(store, name)
     old = session.tree.head
+    assert old is not None
     queued, place = left_behind(session)
     session.move_head(place)
     assert [waiting.id for waiting in overview(session.tree).queue] == [queued]

@@ -24,7 +24,9 @@ def told(*bodies, rules=2):
 
 
 def seconds(*bodies):
-    return session_state(told(*bodies).session.read().tree).uptime_ms / 1_000
+    uptime_ms = session_state(told(*bodies).session.read().tree).uptime_ms
+    assert uptime_ms is not None
+    return uptime_ms / 1_000
 
 
 def came(seconds, day=1):

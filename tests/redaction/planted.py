@@ -16,9 +16,11 @@ from wakelog.redaction.entries import EXEMPT
 TYPES = (*Node.__subclasses__(), *Annotation.__subclasses__())
 
 
-def planted(kind: type[msgspec.Struct], secret: str) -> list[tuple[str, msgspec.Struct]]:
+def planted(kind: type[msgspec.Struct], secret: str) -> list[tuple[str, Any]]:
     """The values of a type that hold the secret in one place, each with the path of that place."""
-    return list(_structs(inspect.type_info(kind), secret))
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return list(_structs(info, secret))
 
 
 def _structs(info: inspect.StructType, secret: str) -> Iterator[tuple[str, Any]]:

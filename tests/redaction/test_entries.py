@@ -33,6 +33,7 @@ from wakelog.log.entry import (
     Custom,
     Failed,
     FaultReport,
+    KnownBody,
     Label,
     Message,
     ModelChange,
@@ -51,13 +52,15 @@ KEY = MAKE(Chance(1))
 MARK = f"[redacted: {WORD}]"
 SAID = f"use {KEY} now"
 
-BODIES = [
+BOUND_TEXT = Message(
+    message=Reply(content=(Text(text=SAID, bound={"id": "m"}), ToolCall(id="t", name="x", input={"a": [SAID]})))
+)
+SIGNED_THINKING = Message(message=Reply(content=(Thinking(thinking=SAID, signature="s"), Thinking(thinking=SAID))))
+BODIES: list[KnownBody] = [
     Message(message=Prompt(content=SAID)),
     Message(message=Prompt(content=(Text(text="hi"), Text(text=SAID)))),
-    Message(
-        message=Reply(content=(Text(text=SAID, bound={"id": "m"}), ToolCall(id="t", name="x", input={"a": [SAID]})))
-    ),
-    Message(message=Reply(content=(Thinking(thinking=SAID, signature="s"), Thinking(thinking=SAID)))),
+    BOUND_TEXT,
+    SIGNED_THINKING,
     Message(message=ToolResult(tool_call_id="t", content=(Text(text=SAID),))),
     Message(message=Note(content=SAID)),
     Queued(message=Prompt(content=SAID)),
@@ -149,9 +152,9 @@ def test_parts_that_are_bound_do_not_outlive_a_hit():
 
 def test_what_was_bound_to_other_words_is_let_go():
     """A signature holds for the words as they came: a signed thought with a hit is gone, a bound text is unbound."""
-    reply = redact_entry(BODIES[2]).message
+    reply = redact_entry(BOUND_TEXT).message
     assert reply.content[0] == Text(text=f"use {MARK} now")
-    assert redact_entry(BODIES[3]).message.content == (Thinking(thinking=f"use {MARK} now"),)
+    assert redact_entry(SIGNED_THINKING).message.content == (Thinking(thinking=f"use {MARK} now"),)
 
 
 def sieved(deltas):

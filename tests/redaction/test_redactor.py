@@ -67,9 +67,9 @@ def made(word):
         for name, make in MADE:
             if name == word:
                 yield "", make(chance), ""
-        for name, make in IN_PLACE:
+        for name, make_with_place in IN_PLACE:
             if name == word:
-                yield make(chance)
+                yield make_with_place(chance)
 
 
 def fed(text, size):
@@ -267,7 +267,7 @@ def test_values_are_redacted_at_any_depth():
     assert redact_value({"a": ["b", 2]}) == ({"a": ["b", 2]}, ())
     assert redact_value({"a": Text(text=key)})[0] == {"a": {"type": "text", "text": "[redacted: github-token]"}}
     assert redact_value([frozenset({key})])[1] == ("github-token",)
-    deep = key
+    deep: object = key
     for _ in range(5_000):
         deep = [deep]
     assert redact_value(deep)[1] == ("github-token",)

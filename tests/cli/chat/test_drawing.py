@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.cli.payloads import PAYLOADS
 from wakelog.cli.chat.drawing import ItemLayout, diff_lines, diff_tool_call, draw_item
-from wakelog.cli.chat.items import Block, Decision, Notice, RunningTool, Thought, ToolUse, UserMessage
+from wakelog.cli.chat.items import Block, Decision, Item, Notice, RunningTool, Thought, ToolUse, UserMessage
 from wakelog.cli.chat.live_area import (
     FrameTime,
     StatusFigures,
@@ -46,7 +46,7 @@ def everything(text):
         f"| {text} |\n|---|\n| {text} |",
         f"[{text}]({text})",
     ]
-    shown = [
+    shown: list[Item] = [
         UserMessage(text),
         *map(Block, markdown),
         Block(f"![{text}](http://x/{text})\n\n> `{text}` **{text}**"),
@@ -218,10 +218,17 @@ def test_lines_of_tools_fit(columns):
 # ── diffs ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def edit_diff(given):
+    """Return the diff of an `edit` call, which must have one."""
+    lines = diff_tool_call("edit", given)
+    assert lines is not None
+    return lines
+
+
 def test_diffs():
     given = {"path": "x", "old": "a\nb\nc", "new": "a\nB\nc"}
     assert diff_tool_call("edit", given) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
-    assert diff_tool_call("edit", {**given, "all": True})[0] == (" ", "(all: true)")
+    assert edit_diff({**given, "all": True})[0] == (" ", "(all: true)")
     assert diff_tool_call("write", {"path": "x", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
     assert diff_tool_call("write", {"path": "x", "content": ""}) == []
     assert [
@@ -237,14 +244,14 @@ def test_diffs():
 )
 def test_a_diff_holds_everything(old, new):
     """Nobody approves what they have not seen: both sides can be read from it."""
-    lines = diff_tool_call("edit", {"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
+    lines = edit_diff({"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
     assert "\n".join(line for sign, line in lines if sign != "+") == "\n".join(old)
     assert "\n".join(line for sign, line in lines if sign != "-") == "\n".join(new)
 
 
 def test_a_very_long_change_is_not_compared():
     old = "\n".join(map(str, range(3_000)))
-    assert diff_tool_call("edit", {"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
+    assert edit_diff({"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
 
 
 # ── the status ───────────────────────────────────────────────────────────────────────────────────

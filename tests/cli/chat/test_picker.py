@@ -47,9 +47,12 @@ def picking(*listings, height=15):
 def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
     """Typed into like ten: the work is that of one window."""
     looked = []
-    monkeypatch.setattr(
-        "wakelog.cli.chat.session_list.matches", lambda row, text: looked.append(row) or matches(row, text)
-    )
+
+    def counting_matches(row, text):
+        looked.append(row)
+        return matches(row, text)
+
+    monkeypatch.setattr("wakelog.cli.chat.session_list.matches", counting_matches)
     list_ = picking(listed(MANY))
     assert [found.name for found in list_.window[1]] == [f"crab_user_{number}" for number in range(15)]
     assert len(looked) == 15
@@ -108,9 +111,12 @@ def test_enter_before_there_is_anything_to_see_waits_for_all():
     list_.set_filter("session 3")
     assert list_.choose() is None
     list_.update(ReadProgress([row(30)], 1, 2))
-    assert list_.delayed_choice is None
+    partly_read = list_.delayed_choice
     list_.update(listed(40))
-    assert list_.delayed_choice.name == "crab_user_3"
+    fully_read = list_.delayed_choice
+    assert partly_read is None
+    assert fully_read is not None
+    assert fully_read.name == "crab_user_3"
 
 
 @pytest.mark.parametrize("other", [lambda list_: list_.set_filter("session"), lambda list_: list_.move(1)])
@@ -193,7 +199,13 @@ def test_the_last_words_are_read_no_further_than_they_are(monkeypatch):
     for number in range(20):
         story.user(f"question {number}")
     tail = story.store.tail
-    monkeypatch.setattr(story.store, "tail", lambda name: (read.append(line) or line for line in tail(name)))
+
+    def counting_tail(name):
+        for line in tail(name):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(story.store, "tail", counting_tail)
     assert last_message(story.store, story.session.name) == "you: question 19"
     assert len(read) == 1
 
@@ -260,11 +272,11 @@ def reading_held(url):
     """Nobody can fill the catalog of this store meanwhile: its own lock is taken."""
     with contextlib.ExitStack() as held:
         if url.startswith("postgresql:"):
-            other = held.enter_context(psycopg.connect(url))
-            other.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
+            server = held.enter_context(psycopg.connect(url))
+            server.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
         elif url.startswith("sqlite:"):
-            other = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
-            other.execute("BEGIN IMMEDIATE")
+            file = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
+            file.execute("BEGIN IMMEDIATE")
         else:
             path = f"{index_path(url)}.lock"
             os.makedirs(os.path.dirname(path), exist_ok=True)

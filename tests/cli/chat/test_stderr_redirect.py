@@ -10,7 +10,7 @@ from wakelog.cli.ui.errors import note
 
 def test_lines_are_handed_over_from_any_thread():
     async def main():
-        told = []
+        told: list[str] = []
         with contextlib.redirect_stderr(StderrRedirect(told.append)):
             sys.stderr.write("half")
             sys.stderr.write(" a line\n\nand more")

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.chat.test_block_splitter import blocks_of
-from wakelog.cli.chat.items import Block, Decision, Notice, ReplyAssembler, Thought, ToolUse, UserMessage
+from wakelog.cli.chat.items import Block, Decision, Item, Notice, ReplyAssembler, Thought, ToolUse, UserMessage
 from wakelog.cli.chat.transcript import ChatTranscript
 from wakelog.decide.assembly import assemble_parts, to_deltas
 from wakelog.log.content import (
@@ -94,7 +94,7 @@ def test_seen_as_it_comes_or_read_afterwards_the_same_is_shown(deltas, seen):
 def test_a_reply_is_shown_whole(deltas):
     """Every block of every run of words, and every thought, in order."""
     shown = Told()(reply(*assemble_parts(deltas)), "r")
-    wanted = []
+    wanted: list[Item] = []
     for part in assemble_parts(deltas):
         if isinstance(part, Text):
             wanted += [Block(block) for block in blocks_of(part.text)]

@@ -26,8 +26,9 @@ def test_end(shell, story):
         assert "is terminated; `wakelog fork crab_user_1 --new-session` continues it in a new session" in refused.err
         assert refused.err.count("\n") == 1
     assert json.loads(shell("append", "crab_user_1", "more", "--json").err)["error"]["kind"] == "session_ended"
-    for words in (("rename", "crab_user_1", "Over"), ("label", "crab_user_1", "1", "x"), ("archive", "crab_user_1")):
-        assert shell(*words).code == 0
+    assert shell("rename", "crab_user_1", "Over").code == 0
+    assert shell("label", "crab_user_1", "1", "x").code == 0
+    assert shell("archive", "crab_user_1").code == 0
     assert shell("fork", "crab_user_1", "--new-session").code == 0
     assert shell("wake", "crab_user_1").code == 0
 

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_an_entry_is_told_before_the_words_that_follow_it(shell, script):
     rows = shell.process(
         "run", "--model", script(looks, looks, looks, {"text": "Done."}), "--json", "hi", typed=b""
     ).rows
-    seen = []
+    seen: list[dict[str, Any]] = []
     for row in rows[:-1]:
         if row["event"] == "delta":
             made = next(entry for entry in seen if entry["type"] == "call" and entry["replyId"] == row["reply"])

@@ -1,6 +1,7 @@
 """Units and crontab lines as texts: whatever a path is called, whoever reads them reads what was meant."""
 
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,11 @@ HOSTILE = (
 
 
 def planned(**changed):
-    given = {"words": ("/bin/true", "wake"), "keys_file": "%h/.config/wakelog/environment", "every_s": 300}
+    given: dict[str, Any] = {
+        "words": ("/bin/true", "wake"),
+        "keys_file": "%h/.config/wakelog/environment",
+        "every_s": 300,
+    }
     return ServicePlan(**given | changed)
 
 

@@ -11,6 +11,7 @@ from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
+    Body,
     ContextEntry,
     DamageNote,
     FaultReport,
@@ -229,7 +230,7 @@ def test_tail_of_lines_without_numbers(shell, story, foreign):
     assert "  2  user" in shell("tail", "crab_user_1", "-n", "1").out
 
 
-ANNOTATIONS = [
+ANNOTATIONS: list[tuple[Body, str]] = [
     (Label(target_id="x", label="named"), "label  named"),
     (Head(target_id="x"), "head  x"),
     (SessionRenamed(title="T"), "session_renamed  T"),

@@ -273,7 +273,7 @@ def test_doctor_looks_the_store_over(shell, log):
     told = "\n".join(report["problems"])
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
-    lists = {"damaged": [], "lost": [], "inaccessible": []}
+    lists: dict[str, list[object]] = {"damaged": [], "lost": [], "inaccessible": []}
     assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", *lists}
     assert (report["sessions"], {name: report[name] for name in lists}) == (1, lists)
 

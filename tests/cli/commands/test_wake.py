@@ -141,7 +141,7 @@ LATER = {"error": {"kind": "busy", "message": "come back later", "retryable": Tr
 
 def read_to(stream, words):
     """Reads lines until one holds these words; gives them."""
-    lines = []
+    lines: list[str] = []
     while not lines or words not in lines[-1]:
         lines.append(stream.readline().decode())
         assert lines[-1], lines

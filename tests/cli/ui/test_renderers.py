@@ -39,6 +39,7 @@ def test_every_try_is_counted_and_none_is_announced(tries):
     ],
 )
 def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
+    assert FAULT.error is not None
     fault = Failed(reason="call", error=msgspec.structs.replace(FAULT.error, delay_ms=delay_ms))
     (said,) = heard(tries, fault)
     assert said.startswith("the model call failed: nobody there")

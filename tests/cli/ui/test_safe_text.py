@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -151,7 +152,9 @@ def hostile_talk():
         {"role": "toolResult", "toolCallId": "t", "toolName": text, "isError": True, "content": text},
         {"role": "custom", "customType": text, "content": text},
     ]
-    entries = [{"type": "session", "id": "t0", "timestamp": ZERO, "agent": "evil", "sender": "two"}]
+    entries: list[dict[str, Any]] = [
+        {"type": "session", "id": "t0", "timestamp": ZERO, "agent": "evil", "sender": "two"}
+    ]
     entries += [
         {"type": "message", "id": f"t{at + 1}", "timestamp": ZERO, "message": what} for at, what in enumerate(said)
     ]
