@@ -1,4 +1,4 @@
-"""docs/format.md is the source of truth: its examples are read, its tables are compared with the code."""
+"""docs/format.md is the source of truth: its examples are read, and its tables are compared with the code."""
 
 import json
 import re
@@ -23,7 +23,7 @@ LOGS = [(log, json.loads(means)) for (_, kind, log), (_, _, means) in pairwise(F
 
 
 def _rows(title):
-    """The rows of the first table after a line, as {first cell: set of names in the last cell}."""
+    """Return the rows of the first table after a line, as {first cell: set of names in the last cell}."""
     table = TEXT.split(title, 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.split("\n")[1:]]
     return {row[0].strip("`"): set(row[-1].split(", ")) for row in cells}
@@ -43,7 +43,7 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize(("log", "means"), LOGS)
 def test_examples_mean_what_they_say(log, means):
-    """LOG-2: each example log opens, and is what the document says it is."""
+    """LOG-2: each example log can be read, and means what the document says."""
     read = read_log(store_of(log.encode()), "s")
     branch = read.tree.branch()
     found = {
@@ -81,7 +81,7 @@ def test_tables_are_the_code(title, parent, shared):
 
 
 def test_inner_values_are_the_code():
-    """LOG-15: the values inside bodies too."""
+    """LOG-15: the values inside bodies, too."""
     assert _rows("Inner values:") == {
         "session.parent": _keys(entry.Origin),
         "context.sources": _keys(entry.InstructionSource),
@@ -96,5 +96,5 @@ def test_damage_kinds_are_the_code():
 
 
 def test_unsynced_types_are_named():
-    """Law 4: which types are not synced is said in the document."""
+    """Law 4: the document names the types that are not synced."""
     assert all(f"`{name}`" in TEXT.split("`fdatasync` for every type but", 1)[1] for name in UNSYNCED_TYPES)

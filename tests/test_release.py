@@ -67,7 +67,7 @@ def test_the_testing_extra_has_what_the_suites_import():
 
 
 def test_dev_tools_are_pinned():
-    """Everyone, and CI, runs the same versions."""
+    """Developers and CI run the same versions."""
     assert all("==" in line for line in PROJECT["optional-dependencies"]["dev"])
 
 

@@ -1,4 +1,4 @@
-"""RUN-19, law 2: an agent is written into a session when it says anything new, and then nobody looks at it."""
+"""RUN-19, law 2: an agent is written into a session when it differs from it; after that only the log is read."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ def _types(session):
     return [entry.type for entry in session.read().entries]
 
 
-def test_begin_writes_what_is_in_force():
+def test_begin_writes_the_settings_in_force():
     """RUN-19: model and provider in the first line, the rest in a `context` entry with its texts in blobs."""
     store = MemoryStore()
     agent = Agent(model="scripted:play.jsonl", name="crab", system="Be brief.", params={"t": 1}, policy=Policy(keep=7))
@@ -45,7 +45,7 @@ def test_begin_writes_what_is_in_force():
 
 
 def test_the_environment_is_recorded(tmp_path):
-    """LOG-14: folder, branch of git, approval policy, sandbox policy and network stand in the `context` entry."""
+    """LOG-14: folder, git branch, approval policy, sandbox policy and network are in the `context` entry."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
@@ -59,7 +59,7 @@ def test_the_environment_is_recorded(tmp_path):
 
 
 def test_entering_again_writes_nothing():
-    """RUN-19: only what changed; the same agent, made anew, is the same."""
+    """RUN-19: only changes are written; an equal agent changes nothing."""
     store = MemoryStore()
     session = Agent(model="scripted:a", tools=Outside().tools, system="x").begin(store)
     assert Agent(model="scripted:a", tools=Outside().tools, system="x").enter(Session(store, session.id)) is None
@@ -80,8 +80,8 @@ def test_each_change_is_one_entry():
     assert isinstance(session.read().entries[2].value, ModelChange)
 
 
-def test_a_fork_elsewhere_has_what_was_in_force_there():
-    """Law 2: `enter` compares with the branch it writes to, not with the last thing anybody said."""
+def test_a_branch_has_the_settings_in_force_there():
+    """Law 2: `enter` compares with the branch it writes to, not with the last entry of the log."""
     store = MemoryStore()
     session = Agent(model="scripted:a").begin(store)
     before = session.tree.head
@@ -92,8 +92,8 @@ def test_a_fork_elsewhere_has_what_was_in_force_there():
     assert Agent(model="scripted:a", system="new").enter(session) is not None
 
 
-def test_tools_are_told_in_their_order():
-    """Law 8: the same tools are the same bytes; none is no blob at all."""
+def test_tools_are_declared_in_their_order():
+    """Law 8: the same tools are the same bytes; no tools is no blob."""
     store = MemoryStore()
     tools = Outside().tools
     assert store_declarations(store, tools) == store_declarations(store, Outside().tools)
@@ -101,8 +101,8 @@ def test_tools_are_told_in_their_order():
     assert store_declarations(store, ()) is None
 
 
-def test_run_begins_and_goes_on(tmp_path):
-    """RUN-2: a first run and the next are one path; the reply is there, and the session goes on."""
+def test_run_begins_and_continues_a_session(tmp_path):
+    """RUN-2: a first run and the next are one code path; the reply is returned, and the session continues."""
     script = tmp_path / "play.jsonl"
     script.write_text(SCRIPT)
     store, agent = MemoryStore(), Agent(model=f"scripted:{script}")
@@ -114,8 +114,8 @@ def test_run_begins_and_goes_on(tmp_path):
     assert _types(Session(store, first.session)).count("context") == 1
 
 
-def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
-    """RUN-19: the policy that the log says asks, though today's agent would not."""
+def test_a_turn_ends_under_the_policy_in_its_log():
+    """RUN-19: the policy in the log asks for approval, though today's agent would not."""
     rig = Rig({"Pay.": [{"toolCalls": [{"name": "pay", "input": {"n": 1}}]}]}, approvals={"pay": "ask"})
     rig.policy = Policy()
     assert rig.say("Pay.").rules[-1] == "call waits"
@@ -123,8 +123,8 @@ def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
 
 
 @pytest.mark.parametrize("wrong", [{"unknown": "aks"}, {"compact_at": -1}, {"approvals": {"pay": "maybe"}}])
-def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
-    """DESIGN 7: a caller's mistake is no damage of a log."""
+def test_an_invalid_policy_is_refused_before_anything_is_written(wrong):
+    """An error of the caller is a `UsageError`, not damage of a log."""
     store = MemoryStore()
     with pytest.raises(UsageError):
         asyncio.run(Agent(model="demo", policy=Policy(**wrong)).run(store, "Hello."))
@@ -132,8 +132,8 @@ def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
 
 
 @pytest.mark.meddled
-def test_what_is_said_while_another_runs_it_is_said():
-    """RUN-11: it waits in the queue, and the error says so: nobody needs to say it twice."""
+def test_a_prompt_to_a_running_session_is_queued():
+    """RUN-11: it is queued, and the error says so, so that the caller need not repeat it."""
     store = MemoryStore()
     agent = Agent(model="demo")
     session = agent.begin(store)
@@ -143,8 +143,8 @@ def test_what_is_said_while_another_runs_it_is_said():
     assert len(branch_state(session.branch()).queue) == 1
 
 
-def test_a_session_is_gone_on_with_by_name():
-    """RUN-2: what a report calls it is enough, as is the session itself."""
+def test_a_session_is_continued_by_name():
+    """RUN-2: the name in a report is enough, as is the session itself."""
     store = MemoryStore()
     agent = Agent(model="demo")
     report = asyncio.run(agent.run(store, "Hello."))
@@ -157,10 +157,10 @@ def test_a_session_is_gone_on_with_by_name():
 
 
 def test_a_plain_function_is_a_tool_that_never_runs_twice():
-    """TOOL: what says nothing about replays gets the careful word, in an agent and in a world."""
+    """Law 6: a function that declares nothing about replay gets `never`, in an agent and in a runtime."""
 
     def greet(name: str) -> str:
-        """Greets."""
+        """Greet."""
         return f"Hello, {name}"
 
     store = MemoryStore()
@@ -186,7 +186,7 @@ class _Halfway:
         ([lambda: ""], "not a valid tool name"),
     ],
 )
-def test_what_is_no_tool_is_told_when_the_agent_is_made(tools, told):
+def test_an_invalid_tool_is_refused_when_the_agent_is_made(tools, told):
     with pytest.raises(UsageError, match=told) as error:
         Agent(model="demo", tools=tools)
     assert error.value.hint
@@ -216,8 +216,8 @@ PROMPT: Any = Prompt()
         (lambda store, _: Agent(model="demo").run(store, "Hi.", session=NUMBER), "a session id or a name, not int"),
     ],
 )
-def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
-    """DESIGN 7: `UsageError` says what to pass, before anything is written."""
+def test_a_wrong_argument_is_refused_with_what_to_pass(mistake, told):
+    """The `UsageError` says what to pass, and nothing is written."""
     store = MemoryStore()
     session = Agent(model="demo").begin(store)
     before = len(session.read().entries)
@@ -234,13 +234,13 @@ def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
         (None, "not NoneType"),
     ],
 )
-def test_what_cannot_be_appended_is_told_with_what_to_call(given, told):
+def test_a_wrong_body_is_refused_with_what_to_call(given, told):
     session = Agent(model="demo").begin(MemoryStore())
     with pytest.raises(UsageError, match=told):
         session.append(given)
 
 
-def test_what_cannot_be_said_is_told_with_what_to_call():
+def test_a_wrong_message_is_refused_with_what_to_call():
     session = Agent(model="demo").begin(MemoryStore())
     with pytest.raises(UsageError, match="not Message; `append` takes"):
         session.say(Message(message=Prompt()))  # type: ignore[arg-type]

@@ -159,7 +159,7 @@ IN_BLOBS = (
         "session.py::Session._stamped",
         "self._clipped_to_line(stamped) if is_large else stamped",
         "stamped",
-        (f"{LARGE}::test_a_prompt_too_long_for_a_line",),
+        (f"{LARGE}::test_a_prompt_too_long_for_a_line_becomes_a_blob",),
     ),
     Mutant(
         "a replayed tool shows nothing",
@@ -167,7 +167,7 @@ IN_BLOBS = (
         "runtime/replay/recorded_runtime.py::ReplayRuntime.outcome",
         "ToolOutcome(..., media=media)",
         "ToolOutcome(...)",
-        (f"{LARGE}::test_what_a_tool_shows",),
+        (f"{LARGE}::test_media_of_a_tool_are_parts_of_its_result",),
     ),
     Mutant(
         "a model that takes no media is sent some",

@@ -29,7 +29,7 @@ IN_CLI = (
         "app/export_formats.py::_BranchStretches.rows",
         "late.results | results_in(nodes)",
         "results_in(nodes)",
-        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_late_annotations_are_shown_with_their_node",),
     ),
     Mutant(
         "an annotation that comes late is not told",
@@ -37,7 +37,7 @@ IN_CLI = (
         "app/export_formats.py::_BranchStretches.rows",
         "(*annotations, *late.annotations)",
         "tuple(annotations)",
-        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_late_annotations_are_shown_with_their_node",),
     ),
     Mutant(
         "a journal is shown though its reply is in the log",
@@ -117,7 +117,7 @@ IN_CLI = (
         "app/models.py::KeyCommandProvider._forget_refused_keys",
         "KEY_CACHE.forget(self._command)",
         "",
-        (f"{KEYS}::test_one_that_was_kept_and_is_refused_is_asked_for_anew",),
+        (f"{KEYS}::test_a_refused_cached_key_is_fetched_again",),
     ),
     Mutant(
         "all are woken, however many there are",
@@ -149,7 +149,7 @@ IN_CLI = (
         "app/settings.py::_apply_overrides",
         "policy.instructions",
         "context.sources",
-        (f"{TERMS}::test_an_instruction_file_that_comes_later",),
+        (f"{TERMS}::test_an_instruction_file_that_is_added_later_is_read",),
     ),
     Mutant(
         "another model costs what the first one did",
@@ -173,7 +173,7 @@ IN_CLI = (
         "app/entry_names.py::inherited_names",
         "sessions -= isinstance(node.value, SessionHeader)",
         "sessions = 1",
-        (f"{NAMES}::test_each_session_has_its_sign",),
+        (f"{NAMES}::test_each_inherited_session_has_its_prefix",),
     ),
     Mutant(
         "two entries are shown by one name",
@@ -181,7 +181,7 @@ IN_CLI = (
         "app/entry_names.py::inherited_names",
         "{node: name for name, node in ids.items()}",
         '{node.id: f"^{node.seq}" for node in nodes}',
-        (f"{NAMES}::test_a_parent_that_counts_wrongly",),
+        (f"{NAMES}::test_repeated_numbers_of_a_parent_get_different_names",),
     ),
     Mutant(
         "a hit is shown by a number that means another entry",

@@ -307,7 +307,7 @@ IN_DECIDE = (
         "redaction/redactor.py::_finder",
         'KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS)',
         "KEY_SHAPES",
-        ("tests/test_assignments.py::test_what_a_tool_puts_out",),
+        ("tests/test_assignments.py::test_assignments_in_tool_output_are_redacted",),
     ),
     Mutant(
         "an assignment in the input of a call is redacted",
@@ -323,7 +323,7 @@ IN_DECIDE = (
         "decide/policy.py::redact_mode",
         '{True: "keys", False: "off"}',
         '{True: "assignments", False: "off"}',
-        ("tests/test_assignments.py::test_a_log_from_before_replays",),
+        ("tests/test_assignments.py::test_an_older_log_keeps_its_assignments_and_replays",),
     ),
     Mutant(
         "lines of rules 1 are redacted by the rule of today",
@@ -331,7 +331,7 @@ IN_DECIDE = (
         "decide/policy.py::policy_in_force",
         '"assignments" if rules_version >= 2 else "keys"',
         '"assignments"',
-        ("tests/test_assignments.py::test_a_stored_boolean_is_a_word",),
+        ("tests/test_assignments.py::test_a_stored_boolean_is_read_as_a_word",),
     ),
     Mutant(
         "names of a JSON object name nothing",
@@ -395,7 +395,7 @@ IN_DECIDE = (
         "runtime/tool_run.py::_output_writer",
         "step.redact",
         '"keys"',
-        ("tests/test_assignments.py::test_what_a_tool_puts_out",),
+        ("tests/test_assignments.py::test_assignments_in_tool_output_are_redacted",),
     ),
     Mutant(
         "an untrusted project may weaken the redaction",
@@ -443,7 +443,7 @@ IN_DECIDE = (
         "redaction/entries.py::redacted_fields",
         "rules < 2",
         "rules < 1",
-        ("tests/test_secrets.py::test_what_a_tool_intends",),
+        ("tests/test_secrets.py::test_the_intent_of_a_tool_is_redacted",),
     ),
     Mutant(
         "a file is named by what the first line does not say",
@@ -459,7 +459,7 @@ IN_DECIDE = (
         "runtime/tool_run.py::check_receipt",
         "step.rules_version >= 2",
         "False",
-        ("tests/test_secrets.py::test_an_intent_that_lost_its_secret_proves_nothing",),
+        ("tests/test_secrets.py::test_a_redacted_intent_proves_nothing",),
     ),
     Mutant(
         "reasoning that is not kept is journaled",
@@ -533,7 +533,7 @@ IN_DECIDE = (
         "True",
         (
             "tests/decide/test_policy.py::test_a_policy_comes_back_as_it_was_agreed",
-            "tests/app/test_agent.py::test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent",
+            "tests/app/test_agent.py::test_a_turn_ends_under_the_policy_in_its_log",
         ),
     ),
     Mutant(

@@ -52,7 +52,7 @@ IN_LOG = (
         '"nobody"',
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_an_entry_is_appended_once",
-            "tests/test_session.py::test_an_append_nobody_acknowledged",
+            "tests/test_session.py::test_an_unacknowledged_append_is_written_once",
         ),
     ),
     Mutant(

@@ -81,7 +81,7 @@ IN_STATE = (
         "session.py::Session._work_dropped_by_end",
         "dropped.needs_force and not force",
         "False",
-        (f"{ENDING}::test_open_calls_keep_a_session_from_its_end",),
+        (f"{ENDING}::test_open_calls_prevent_the_end",),
     ),
     Mutant(
         "a session is ended while it is run",

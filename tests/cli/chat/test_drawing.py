@@ -23,7 +23,7 @@ from wakelog.cli.chat.transcript import ChatTranscript
 from wakelog.cli.ui.safe_text import hostile_characters
 from wakelog.cli.ui.terminal import TerminalStyle, text_width
 from wakelog.log.content import Prompt, TextDelta, ToolResult, Usage
-from wakelog.log.entry import AttentionResolved, Queued
+from wakelog.log.entry import AttentionResolved, Entry, ModelCall, Queued
 from wakelog.ports.catalogs import SessionRow
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -76,7 +76,7 @@ def everything(text):
 def talking(text):
     talk = ChatTranscript("s")
     talk.queue["q"] = Queued(message=Prompt(content=text))
-    talk._model_call("r", "reply", None)
+    talk.add_entry("s", Entry(b"{}", ModelCall(id="c", reply_id="r", timestamp="2026-01-01T00:00:00.000Z"), 1))
     talk.add_piece("r", TextDelta(text))
     return talk
 
