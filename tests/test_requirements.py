@@ -152,7 +152,7 @@ def test_citations_are_found(text, cited):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("test_every_link_is_on_a_branch", "test_no_such", "TREE-1: tests/log/test_tree.py has no test test_no_such"),
+        ("test_every_node_is_on_a_branch", "test_no_such", "TREE-1: tests/log/test_tree.py has no test test_no_such"),
         (
             "tests/log/test_tree.py::test_every",
             "tests/log/none.py::test_every",

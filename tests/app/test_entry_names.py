@@ -117,7 +117,7 @@ def test_a_number_that_is_an_id_is_not_used(shell, store):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_after_any_history(seed):
-    """Law 9: nested forks, moved heads, compactions, damage; in a log read whole or from its end, and in search hits."""
+    """Law 9: nested forks, moved heads, compactions, damage; for logs read whole or from the end, and for hits."""
     shelf, chance = CatalogFixture(Cataloged(MemoryRig(), "memory:")), random.Random(seed)
     stories = [shelf.talk(1)]
     for _ in range(40):

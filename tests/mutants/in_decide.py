@@ -66,7 +66,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_unknown",
         'open_call.start_may_be_lost or open_call.replay == "never"',
         "open_call.start_may_be_lost",
-        (f"{CALLS}::test_the_word_of_the_last_beginning_counts", DAMAGE),
+        (f"{CALLS}::test_the_replay_mode_of_the_last_start_counts", DAMAGE),
     ),
     Mutant(
         "damage behind a call is ignored",
@@ -74,7 +74,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_unknown",
         "open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)",
         "False",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts",),
     ),
     Mutant(
         "only what is unreadable counts as damage",
@@ -82,7 +82,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_start_may_be_lost",
         "since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)",
         "since.offset < snapshot.branch.last_loss_offset",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts", DAMAGE),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts", DAMAGE),
     ),
     Mutant(
         "an approval outlives the damage behind it",
@@ -98,7 +98,7 @@ IN_DECIDE = (
         "log/integrity.py::_follows",
         "is_right or ...",
         "True or ...",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts",),
     ),
     Mutant(
         "a decision is used again after the tool has begun",
@@ -106,7 +106,7 @@ IN_DECIDE = (
         "projections/pending.py::_open_tool_call",
         "waits = decided = None",
         "pass",
-        (f"{CALLS}::test_a_beginning_uses_up_the_decision_that_allowed_it",),
+        (f"{CALLS}::test_a_tool_started_uses_up_the_approval",),
     ),
     Mutant(
         "receipts are not asked",
@@ -115,7 +115,7 @@ IN_DECIDE = (
         'CheckReceipt(open_call) if open_call.starts and open_call.replay == "receipt" else None',
         "None",
         (
-            f"{CALLS}::test_the_word_of_the_last_beginning_counts",
+            f"{CALLS}::test_the_replay_mode_of_the_last_start_counts",
             "tests/runtime/test_tool_run.py::test_a_death_behind_the_effect",
         ),
     ),
@@ -133,7 +133,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_safe",
         "open_call.starts >= snapshot.policy.attempts_max",
         "open_call.starts < 0",
-        (f"{CALLS}::test_safe_is_not_for_ever",),
+        (f"{CALLS}::test_a_safe_tool_is_not_retried_for_ever",),
     ),
     Mutant(
         "one call that waits keeps the others waiting",
@@ -141,7 +141,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::decide_open_tool_calls",
         "if runs: ...",
         "if runs and not waits: ...",
-        (f"{CALLS}::test_whatever_can_move_moves",),
+        (f"{CALLS}::test_other_calls_run_while_one_waits",),
     ),
     Mutant(
         "a denied tool runs",
@@ -168,7 +168,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Cancelled) for node in after)",
         "False",
-        (f"{CALLS}::test_what_it_had_put_out_is_told",),
+        (f"{CALLS}::test_live_output_of_an_interrupted_tool_is_in_its_result",),
     ),
     Mutant(
         "an old cancel ends the next turn",
@@ -224,7 +224,7 @@ IN_DECIDE = (
         "decide/retries.py::recovery_strategy",
         "last is not None and _content_text(last.content) and all(map(_is_whole_text, last.content))",
         "last is not None and _content_text(last.content)",
-        (f"{FAULTS}::test_only_plain_words_are_resumed",),
+        (f"{FAULTS}::test_only_plain_text_is_resumed",),
     ),
     Mutant(
         "a clock that jumps makes a session wait",
@@ -241,7 +241,7 @@ IN_DECIDE = (
         "[at for at in group_starts(messages) if at > 0]",
         "list(range(1, len(messages)))",
         (
-            f"{FOLDS}::test_never_inside_a_call_group",
+            f"{FOLDS}::test_a_compaction_never_splits_a_call_group",
             "tests/runtime/test_compaction.py::test_a_fold_never_parts_a_call_from_its_result",
         ),
     ),
@@ -251,7 +251,7 @@ IN_DECIDE = (
         "decide/compaction.py::is_compaction_exhausted",
         "did_not_shrink or len(calls) >= COMPACTION_TRIES_MAX",
         "False",
-        (f"{FOLDS}::test_a_call_that_was_killed_counts_as_a_try",),
+        (f"{FOLDS}::test_a_killed_compaction_counts_as_an_attempt",),
     ),
     Mutant(
         "a summary as long as what it replaces is a fold",
@@ -259,7 +259,7 @@ IN_DECIDE = (
         "decide/compaction.py::is_shorter",
         "estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens",
         "True",
-        (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_stands_for",),
+        (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_replaces",),
     ),
     Mutant(
         "a summary is folded alone for ever",
@@ -267,7 +267,7 @@ IN_DECIDE = (
         "decide/compaction.py::plan_compaction",
         "int(compaction is not None and context.entry_ids[:1] == (compaction.id,))",
         "0",
-        (f"{FOLDS}::test_folding_again_comes_to_an_end",),
+        (f"{FOLDS}::test_compacting_again_comes_to_an_end",),
     ),
     Mutant(
         "the same call id twice in one reply",
@@ -275,7 +275,7 @@ IN_DECIDE = (
         "decide/assembly.py::ReplyDraft._unique_id",
         "free in self._ids",
         "False",
-        (f"{ASSEMBLE}::test_calls_get_ids_of_their_own",),
+        (f"{ASSEMBLE}::test_calls_get_unique_ids",),
     ),
     Mutant(
         "how a text was cut makes other parts",
@@ -283,7 +283,7 @@ IN_DECIDE = (
         "decide/assembly.py::ReplyDraft.add",
         "bound is None or self._thinking_pieces",
         "not bound and bound",
-        (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
+        (f"{ASSEMBLE}::test_reading_and_splitting_again_make_no_difference",),
     ),
     Mutant(
         "words are put behind a part that a provider has closed",
@@ -291,7 +291,7 @@ IN_DECIDE = (
         "decide/assembly.py::_add_text",
         "isinstance(before, Text) and before.bound is None",
         "isinstance(before, Text)",
-        (f"{ASSEMBLE}::test_what_is_bound_ends_a_part",),
+        (f"{ASSEMBLE}::test_bound_data_ends_a_part",),
     ),
     Mutant(
         "a call without its key is run",
@@ -403,7 +403,7 @@ IN_DECIDE = (
         "config/trust.py::is_allowed",
         "_REDACTION_LEVEL[redact_mode(value)] >= _REDACTION_LEVEL[before.redact]",
         "redact_mode(value) in _REDACTION_LEVEL",
-        ("tests/config/test_trust.py::test_what_an_untrusted_project_may_not_say",),
+        ("tests/config/test_trust.py::test_settings_of_an_untrusted_project_that_are_ignored",),
     ),
     Mutant(
         "what a person says may hold a key",
@@ -532,7 +532,7 @@ IN_DECIDE = (
         "context is None",
         "True",
         (
-            "tests/decide/test_policy.py::test_a_policy_comes_back_as_it_was_agreed",
+            "tests/decide/test_policy.py::test_a_policy_is_read_as_it_was_written",
             "tests/app/test_agent.py::test_a_turn_ends_under_the_policy_in_its_log",
         ),
     ),

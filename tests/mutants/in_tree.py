@@ -77,7 +77,7 @@ IN_TREE = (
         "log/tree.py::Tree._place",
         "self._other_children.setdefault(parent, []).append(node)",
         "self._first_child[parent] = node",
-        ("tests/log/test_tree.py::test_fork_copies_nothing",),
+        ("tests/log/test_tree.py::test_a_fork_copies_nothing",),
     ),
     Mutant(
         "the tail stops at the fold itself",
