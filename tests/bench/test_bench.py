@@ -1,4 +1,4 @@
-"""Every bench still runs: tiny sizes, and no word about time. `make bench` is where speed is judged."""
+"""Every bench still runs, with tiny sizes; no assertion is about time. `make bench` judges speed."""
 
 import math
 import os
@@ -35,7 +35,7 @@ CONSTANTS: dict[ModuleType, dict[str, object]] = {
     },
     tails: {"ROUNDS": 1},
 }
-# How many rows each bench adds to the document.
+# The number of rows that each bench adds to the document.
 FIGURES = {
     "append": 4,
     "writers": 1,
@@ -80,7 +80,7 @@ def test_a_bench_gives_its_figures(name, tmp_path, capsys):
 
 
 def test_one_bench_alone_writes_no_document(monkeypatch, capsys):
-    """`python -m bench --only NAME`: the document is written by a whole run and by nothing else."""
+    """`python -m bench --only NAME`: only a whole run writes the document."""
     monkeypatch.setattr("sys.argv", ["bench", "--only", "redaction"])
     monkeypatch.setattr(bench.__main__, "USUAL", TINY)
     monkeypatch.setattr(bench.__main__, "cache_bytecode", lambda folder: None)

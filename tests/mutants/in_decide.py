@@ -355,7 +355,7 @@ IN_DECIDE = (
         "redaction/redactor.py::Redactor._first_open",
         "min(stop, max(at, name.end()))",
         "stop",
-        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
+        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
         "a name that was given is forgotten",
@@ -363,7 +363,7 @@ IN_DECIDE = (
         "redaction/redactor.py::Redactor._process",
         "self._names_after(near, begun) if near or begun else []",
         "[]",
-        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
+        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
         "an escape that is cut ends a secret",
@@ -379,7 +379,7 @@ IN_DECIDE = (
         "redaction/assignment_values.py::is_secret_value",
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core)',
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core',
-        ("tests/redaction/test_assignments.py::test_what_is_no_secret_stays",),
+        ("tests/redaction/test_assignments.py::test_text_without_a_secret_stays",),
     ),
     Mutant(
         "a session is not found by a name that held an assignment",
@@ -427,7 +427,7 @@ IN_DECIDE = (
         "redaction/entries.py::DeltaRedactor.take",
         "(None, None) if is_void else (signature, bound)",
         "(signature, bound)",
-        ("tests/redaction/test_entries.py::test_a_key_that_comes_in_pieces",),
+        ("tests/redaction/test_entries.py::test_a_key_in_pieces_is_redacted",),
     ),
     Mutant(
         "a field of an entry is not redacted",

@@ -101,7 +101,7 @@ IN_TREE = (
         "log/tail.py::_Search._refers_to_unread",
         "isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id",
         "False",
-        (f"{SHARP}::test_what_is_open_on_another_branch_is_not_open_here",),
+        (f"{SHARP}::test_a_queued_message_of_another_branch_is_not_pending_here",),
     ),
     Mutant(
         "the tail takes a later node for the head",
