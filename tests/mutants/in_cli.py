@@ -85,7 +85,7 @@ IN_CLI = (
         "cli/ui/safe_text.py",
         "(0x00, 0x1F)",
         "(0x00, 0x1A)",
-        (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_signs"),
+        (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_symbols"),
     ),
     Mutant(
         "text turns round",
@@ -101,7 +101,7 @@ IN_CLI = (
         "cli/ui/safe_text.py::_escape",
         'units = found[0].encode("utf-16-be", "surrogatepass")',
         'return found[0]\nunits = found[0].encode("utf-16-be", "surrogatepass")',
-        (f"{SAFE}::test_json_keeps_the_value_and_tames_the_bytes",),
+        (f"{SAFE}::test_json_keeps_the_value_and_escapes_the_bytes",),
     ),
     Mutant(
         "a program prints a key for every call",
@@ -125,7 +125,7 @@ IN_CLI = (
         "app/runner.py::BatchWake.__init__",
         "asyncio.Semaphore(jobs)",
         "asyncio.Semaphore(99)",
-        (f"{WAKE}::test_all_but_no_more_than_so_many",),
+        (f"{WAKE}::test_all_with_a_limit",),
     ),
     Mutant(
         "a sub-agent is woken beside its parent",
@@ -189,7 +189,7 @@ IN_CLI = (
         "stores/catalog/indexing.py::_searchable_entries",
         "entry.seq if entry.seq > last_seq else None",
         "entry.seq",
-        (f"{LISTING}::test_a_number_that_two_entries_have_means_the_first",),
+        (f"{LISTING}::test_a_number_of_two_entries_means_the_first",),
     ),
     Mutant(
         "people are to type a cursor",
@@ -197,7 +197,7 @@ IN_CLI = (
         "cli/commands/ls.py::ls",
         "more and shared.json",
         "more",
-        (f"{LISTING}::test_people_are_told_a_number_and_programs_a_cursor",),
+        (f"{LISTING}::test_people_get_a_limit_and_programs_a_cursor",),
     ),
     Mutant(
         "the tree of runs is silent about damage",
@@ -251,7 +251,7 @@ IN_CLI = (
         "app/integrity.py::find_digest",
         "not _DIGEST.fullmatch(kept)",
         "False",
-        (f"{CHECK}::test_what_is_no_digest_is_a_usage_error",),
+        (f"{CHECK}::test_an_invalid_digest_is_a_usage_error",),
     ),
     Mutant(
         "a damaged session leaves the store healthy",
@@ -271,7 +271,7 @@ IN_CLI = (
         "stores/catalog/indexing.py::Indexer._unread",
         "isinstance(error, NoAccess)",
         "False",
-        (f"{ACCESS}::test_lists_go_on_with_the_other_sessions",),
+        (f"{ACCESS}::test_lists_continue_with_the_other_sessions",),
     ),
     Mutant(
         "a file in a closed folder is not there",
@@ -279,7 +279,7 @@ IN_CLI = (
         "app/addresses.py::_at_path",
         "except PermissionError as error: ...",
         "except ZeroDivisionError as error: ...",
-        (f"{ACCESS}::test_a_log_in_a_folder_that_may_not_be_searched",),
+        (f"{ACCESS}::test_a_log_in_an_unsearchable_folder",),
     ),
     Mutant(
         "a database that may not be read is an empty one",
@@ -287,6 +287,6 @@ IN_CLI = (
         "stores/sqlite/file.py::SqliteFile._is_there",
         "(FileNotFoundError, NotADirectoryError)",
         "OSError",
-        (f"{ACCESS}::test_a_sqlite_file_that_may_not_be_read",),
+        (f"{ACCESS}::test_an_unreadable_sqlite_file",),
     ),
 )

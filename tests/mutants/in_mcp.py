@@ -245,7 +245,7 @@ IN_MCP = (
         "cli/chat/runner.py::SessionRunner.run",
         "async with self.servers: ...",
         "if True: ...",
-        ("tests/cli/chat/test_mcp_servers.py::test_a_server_is_started_once_and_begun_anew_when_it_was_killed",),
+        ("tests/cli/chat/test_mcp_servers.py::test_a_server_is_started_once_and_restarted_when_killed",),
     ),
     Mutant(
         "a run has other servers than its listing",

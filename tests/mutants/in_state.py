@@ -152,6 +152,6 @@ IN_STATE = (
         "app/runner.py::BatchWake._woken",
         "is_dormant(session.tree)",
         "False",
-        ("tests/cli/commands/test_end.py::test_what_fails_or_waits_in_a_fork_is_left_alone",),
+        ("tests/cli/commands/test_end.py::test_failures_inherited_by_a_fork_are_not_retried",),
     ),
 )
