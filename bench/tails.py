@@ -1,10 +1,10 @@
-"""Waking a long log: with a short active tail its length must not be felt, in time or in memory."""
+"""Waking a long log: with a short active tail, time and memory must not depend on its length."""
 
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from bench.made import Words, folded_talk, write_log
+from bench.made import Words, compacted_talk, write_log
 from bench.measure import Figure, compare, peak_memory, take_turns
 from wakelog.reading import read_active
 from wakelog.session import Session
@@ -26,10 +26,10 @@ def _open_branch(store: JsonlStore, name: str) -> object:
 
 
 def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
-    """A log of so many megabytes beside one of 1 MB with the same tail."""
+    """Measure a log of so many megabytes beside one of 1 MB with the same tail."""
     sizes = {"small_user_1": 1_000_000, "large_user_1": megabytes * 1_000_000}
     for name, size in sizes.items():
-        bodies = folded_talk(name.replace("_", "-"), words, bytes_before=size, size=4_000, tail=TAIL_TURNS)
+        bodies = compacted_talk(name.replace("_", "-"), words, bytes_before=size, size=4_000, tail=TAIL_TURNS)
         write_log(folder, name, bodies)
     store = JsonlStore(folder)
     acts: dict[str, Callable[[], object]] = {}
@@ -43,7 +43,7 @@ def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
         yield Figure(
             group=GROUP,
             what=f"wake a {large:,.0f} MB log with a short active tail, `{call}`",
-            workload=f"folded; {TAIL_TURNS * 4} messages after the fold",
+            workload=f"compacted; {TAIL_TURNS * 4} messages after the compaction",
             floor="the same for a 1 MB log with the same tail",
             goal="≤ 1.5 ×",
             ratio=ours.median / floor.median,

@@ -28,7 +28,7 @@ VALUE = "hunter2-x9"
 LINE = f"DB_PASSWORD={VALUE}"
 MARK = "DB_PASSWORD=[redacted: assignment]"
 _ONLY_KEYS = {f"{kind.__name__}.{name}" for kind, names in KEYS_ONLY.items() for name in names}
-_CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
+_HEADER_FIELDS = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
 
 
 def stored(store, name):
@@ -47,7 +47,7 @@ def test_every_string_of_every_type(kind):
     for path, body in planted(kind, f"use {LINE} now"):
         store = MemoryStore()
         if isinstance(body, SessionEntry):
-            session = Session.create(store, **{name: getattr(body, name) for name in _CARD})
+            session = Session.create(store, **{name: getattr(body, name) for name in _HEADER_FIELDS})
         else:
             session = Session.create(store)
             session.append(body)
@@ -56,7 +56,7 @@ def test_every_string_of_every_type(kind):
 
 
 @pytest.mark.slow
-def test_nothing_on_the_disk(tmp_path):
+def test_no_value_is_on_the_disk(tmp_path):
     """Law 14: not in the log, in blobs, or in the names of files and nodes; the index is built from the log."""
     store = JsonlStore(tmp_path)
     session = Session.create(store, agent=LINE, sender=LINE, title=LINE)

@@ -36,7 +36,7 @@ def test_the_golden_logs_are_unchanged(golden):
     assert hashlib.sha256(raw).hexdigest() == known["sha256"]
 
 
-def test_they_are_read_whole(golden):
+def test_the_golden_logs_are_read_without_damage(golden):
     """LOG-7, LOG-11: every entry decodes to its type, and nothing is damaged."""
     _, known, store = golden
     log = read_log(store, "s")
@@ -59,7 +59,7 @@ def test_their_contexts_never_change(golden, read):
     assert {plan: build_context(branch, plan).digest for plan in known["contexts"]} == known["contexts"]
 
 
-def test_every_type_is_among_them():
+def test_the_golden_logs_contain_every_type():
     """LOG-15: the golden logs contain each type that existed when they were written."""
     raw = (FOLDER / "every-type.jsonl").read_bytes()
     types = {entry.type for entry in read_log(store_of(raw), "s").entries}

@@ -25,7 +25,7 @@ from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
 
-_CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
+_HEADER_FIELDS = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
 
 
 def stored(store, name):
@@ -47,7 +47,7 @@ def test_every_string_of_every_type(kind):
     for path, body in bodies:
         store = MemoryStore()
         if isinstance(body, SessionEntry):
-            session = Session.create(store, **{name: getattr(body, name) for name in _CARD})
+            session = Session.create(store, **{name: getattr(body, name) for name in _HEADER_FIELDS})
         else:
             session = Session.create(store)
             session.append(body)
@@ -60,7 +60,7 @@ def test_every_string_of_every_type(kind):
         assert KEY not in session.name
 
 
-def test_nothing_on_the_disk(tmp_path):
+def test_no_key_is_on_the_disk(tmp_path):
     """Law 14: not in logs, blobs, leases or journals, and not in the names of files and of links."""
     store = JsonlStore(tmp_path)
     said = f"use {KEY} now"

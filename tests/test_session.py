@@ -177,8 +177,8 @@ def test_compacting(store, session):
         session.compact("  ")
     with pytest.raises(UsageError):
         session.compact("sum", first_kept="nobody")
-    fold = session.compact("sum", first_kept=kept.id)
-    assert fold.value.state.head == kept.id
+    compaction = session.compact("sum", first_kept=kept.id)
+    assert compaction.value.state.head == kept.id
     assert [line.raw for line in store.load(session.id)][: len(before)] == before
     assert Session(store, session.id).tree.partial
 

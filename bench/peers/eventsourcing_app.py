@@ -1,6 +1,6 @@
-"""eventsourcing: an aggregate with one event a message, saved by an `Application` after each.
+"""eventsourcing: an aggregate with one event per message, saved by an `Application` after each.
 
-The aggregate is held between appends, which is the cheapest way to use it: fetching it anew replays all its events.
+The aggregate is kept between appends, which is the cheapest way to use it: fetching it again replays all its events.
 """
 
 import os
@@ -15,7 +15,7 @@ from bench.peers.floors import said_pragmas
 
 
 class Conversation(Aggregate):
-    """Who said what."""
+    """The messages of a conversation, with their roles."""
 
     @event("Begun")
     def __init__(self, key: str) -> None:
@@ -64,7 +64,7 @@ class _App:
         self._app.close()
 
     def _answer(self, query: str) -> str | int:
-        """What the application's own connection answers."""
+        """Return what the application's own connection answers."""
         with self._app.factory.datastore.transaction(commit=False) as cursor:
             cursor.execute(query)
             found = cursor.fetchone()

@@ -1,6 +1,6 @@
-"""LangGraph: a graph of `MessagesState` with a saver, and `update_state`, the leanest call that adds a message.
+"""LangGraph: a graph of `MessagesState` with a saver, and `update_state`, the cheapest call that adds a message.
 
-`invoke` would run a node as well. State, saver and connection are as the library makes them when nothing is said.
+`invoke` would run a node as well. State, saver and connection have the library's defaults.
 """
 
 import os
@@ -76,6 +76,6 @@ class OnPostgres(_Saver):
         self._compile(saver)
 
     def settings(self) -> str:
-        # The saver's connection gives rows as dictionaries.
+        # The saver's connection returns rows as dictionaries.
         found = self._saver.conn.execute("SHOW synchronous_commit").fetchone()
         return f"synchronous_commit={found['synchronous_commit']}"

@@ -1,4 +1,4 @@
-"""wakelog as a row among the others: `Session.append` on each of its stores."""
+"""wakelog as one of the rows: `Session.append` on each of its stores."""
 
 import os
 from collections.abc import Sequence

@@ -54,7 +54,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_every_entry_loses(stores, kind):  # noqa: F811
+def test_every_missing_blob_is_reported_with_its_entries(stores, kind):  # noqa: F811
     """Law 9, LOG-12: in every store, each missing blob is found once, with what each entry loses."""
     store = stores.new(kind)
     log = refer_everywhere(Session.create(store, agent="crab"), store.blobs.put)

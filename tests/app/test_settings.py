@@ -18,7 +18,7 @@ from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
 
-def exact(shell, name="agent_user_1"):
+def exact_context(shell, name="agent_user_1"):
     return shell("context", name, "--exact", "--json").json
 
 
@@ -28,7 +28,7 @@ def test_an_instruction_file_that_is_added_later_is_read(shell):
     assert "sources" not in context(shell)
     (shell.folder / "AGENTS.md").write_text("Use tabs.")
     shell("run", "-s", "agent_user_1", "And?")
-    assert "Use tabs." in exact(shell)["system"]
+    assert "Use tabs." in exact_context(shell)["system"]
 
 
 def test_instruction_files_can_be_switched_off(shell, mine):
@@ -37,7 +37,7 @@ def test_instruction_files_can_be_switched_off(shell, mine):
     (shell.folder / "AGENTS.md").write_text("Use tabs.")
     shell("run", "Hi.")
     shell("run", "-s", "agent_user_1", "--system", "Be brief.", "And?")
-    assert exact(shell)["system"] == "Be brief."
+    assert exact_context(shell)["system"] == "Be brief."
 
 
 def test_a_log_without_the_setting_for_instruction_files(shell, store):
@@ -51,7 +51,7 @@ def test_a_log_without_the_setting_for_instruction_files(shell, store):
         session.append(ContextEntry(sources=sources))
         shell("run", "-s", f"old_user_{number}", "Hi.")
     assert "context" not in [row["type"] for row in entries(shell, "old_user_1")[2:]]
-    assert "Use tabs." in exact(shell, "old_user_2")["system"]
+    assert "Use tabs." in exact_context(shell, "old_user_2")["system"]
 
 
 def test_instructions_that_end_with_a_newline_are_not_a_change(shell, mine):
@@ -68,7 +68,7 @@ def test_a_session_that_was_never_run_begins_with_the_configuration(shell, mine)
     mine("[agents.reviewer]\nmodel = 'demo'\nsystem = 'Be strict.'\ntools = ['read']\n")
     shell("new", "--agent", "reviewer")
     shell("run", "-s", "reviewer_user_1", "--compact-at", "9000", "Hi.")
-    shown = exact(shell, "reviewer_user_1")
+    shown = exact_context(shell, "reviewer_user_1")
     assert (shown["system"], [tool["name"] for tool in shown["tools"]]) == ("Be strict.", ["read"])
     assert context(shell, "reviewer_user_1")["policy"]["compactAt"] == 9000
 
@@ -171,11 +171,11 @@ def test_a_subagent_can_be_another_agent(shell, mine, script):
     mine("")
     assert shell.process("attention", "agent_user_1", "--approve", "--wake", env=with_model_unsaid).code == 0
     assert results(shell) == ["Looks fine."]
-    child = exact(shell, "reviewer_user_1")
+    child = exact_context(shell, "reviewer_user_1")
     assert child["system"].startswith("Be strict.\n\nInstructions from ")
     assert child["system"].endswith("Use tabs.")
     assert [tool["name"] for tool in child["tools"]] == ["read", "agent"]
-    assert child["tools"][1] == next(tool for tool in exact(shell)["tools"] if tool["name"] == "agent")
+    assert child["tools"][1] == next(tool for tool in exact_context(shell)["tools"] if tool["name"] == "agent")
     assert f"scripted:{child['model']}" == reviewer
     found = context(shell, "reviewer_user_1")
     assert (found["policy"]["compactAt"], found["policy"]["children"], found["params"]) == (9000, 2, {"effort": "low"})
@@ -186,11 +186,11 @@ def test_the_model_gets_the_names_of_other_agents(shell, mine):
     """Their settings are in the log alone. Without other agents, the model gets no names."""
     mine("[agents.reviewer]\nsystem = 'Be strict.'\n")
     shell("run", "Hi.")
-    (declared,) = [tool for tool in exact(shell)["tools"] if tool["name"] == "agent"]
+    (declared,) = [tool for tool in exact_context(shell)["tools"] if tool["name"] == "agent"]
     assert declared["schema"]["properties"]["agent"]["enum"] == ["reviewer"]
     mine("")
     shell("run", "Hi.")
-    (declared,) = [tool for tool in exact(shell, "agent_user_2")["tools"] if tool["name"] == "agent"]
+    (declared,) = [tool for tool in exact_context(shell, "agent_user_2")["tools"] if tool["name"] == "agent"]
     assert list(declared["schema"]["properties"]) == ["prompt"]
 
 
@@ -210,7 +210,7 @@ def test_other_agents_stay_when_tools_change(shell, mine):
     """Law 2: they are those that the session began with."""
     mine("[agents.reviewer]\n")
     shell("run", "Hi.")
-    before = [tool for tool in exact(shell)["tools"] if tool["name"] == "agent"]
+    before = [tool for tool in exact_context(shell)["tools"] if tool["name"] == "agent"]
     mine("")
     shell("run", "-s", "agent_user_1", "--tools", "agent", "And?")
-    assert exact(shell)["tools"] == before
+    assert exact_context(shell)["tools"] == before

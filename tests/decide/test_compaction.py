@@ -52,7 +52,7 @@ CALLS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), min_size=1, m
 
 @settings(max_examples=80, deadline=None)
 @given(CALLS, st.integers(0, 200), st.integers(0, 2))
-def test_a_compaction_never_splits_a_call_group(turns, keep, folds):
+def test_a_compaction_never_splits_a_call_group(turns, keep, repeats):
     """Laws 7 and 8, VIEW-4: the kept part begins between groups, after every further compaction, too."""
     story = SessionBuilder()
     for size, calls in turns:
@@ -61,7 +61,7 @@ def test_a_compaction_never_splits_a_call_group(turns, keep, folds):
         reply = story.reply("r", calls=asked)
         for call, _, _ in asked:
             story.result(reply, call, "x" * size)
-    for _ in range(folds + 1):
+    for _ in range(repeats + 1):
         branch = story.session.branch()
         kept = plan_compaction(branch, keep)
         if kept is None:
@@ -118,7 +118,7 @@ def test_what_may_be_kept():
     ]
 
 
-def test_the_stretch_is_what_is_not_kept():
+def test_everything_before_the_kept_part_is_replaced():
     """VIEW-4: everything before the first kept entry; everything where nothing is kept."""
     story = SessionBuilder()
     _, second = _turns(story, 5, 5)

@@ -50,9 +50,9 @@ def test_the_kind_of_an_origin_is_written():
 def test_the_carried_state_of_a_compaction_follows_the_same_rule():
     """LOG-17: a queued message inside the carried state says its mode."""
     carried = CarriedState(head="h", queue=(Queued(id="q"),))
-    fold = Compaction(id="c", summary="so far", state=carried)
-    assert json.loads(encode(fold))["state"]["queue"][0]["mode"] == "followUp"
-    assert "mode" not in json.loads(encode(fold, rules_version=1))["state"]["queue"][0]
+    compaction = Compaction(id="c", summary="so far", state=carried)
+    assert json.loads(encode(compaction))["state"]["queue"][0]["mode"] == "followUp"
+    assert "mode" not in json.loads(encode(compaction, rules_version=1))["state"]["queue"][0]
 
 
 def test_other_values_are_written_under_all_rules():

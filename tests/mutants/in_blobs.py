@@ -135,7 +135,7 @@ IN_BLOBS = (
         "log/references.py::blob_references",
         "unknown | known",
         "known",
-        ("tests/app/test_integrity.py::test_what_every_entry_loses",),
+        ("tests/app/test_integrity.py::test_every_missing_blob_is_reported_with_its_entries",),
     ),
     Mutant(
         "an image stays in its line",

@@ -451,7 +451,7 @@ IN_DECIDE = (
         "session.py::Session.create",
         "store.create(entry.id, entry.agent, entry.sender, ...)",
         "store.create(entry.id, agent, sender, ...)",
-        ("tests/test_secrets.py::test_nothing_on_the_disk",),
+        ("tests/test_secrets.py::test_no_key_is_on_the_disk",),
     ),
     Mutant(
         "a tool is asked about an intent that lost its secret",

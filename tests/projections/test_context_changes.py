@@ -38,7 +38,7 @@ def test_a_continued_conversation():
     assert (found.changed, found.dropped) == ((), ())
 
 
-def test_nothing_differs():
+def test_equal_requests_have_no_differences():
     story = talk(1)
     found = compare(seen(story), story)
     assert (found.kept, found.added, found.dropped, found.changed) == (True, (), (), ())
@@ -48,11 +48,11 @@ def test_a_compaction():
     """The messages that it replaces are dropped; the cache ends at the first message."""
     story = talk(3)
     before = seen(story)
-    fold = story.session.compact("In short.", first_kept=before.entry_ids[4])
+    compaction = story.session.compact("In short.", first_kept=before.entry_ids[4])
     found = compare(before, story)
     assert (found.kept, found.breaks_at, found.breaks_by, found.common) == (False, 1, "fold", 0)
     assert [(lost.entry, lost.why) for lost in found.dropped] == [(entry, "fold") for entry in before.entry_ids[:4]]
-    assert [added.entry for added in found.added] == [fold.id]
+    assert [added.entry for added in found.added] == [compaction.id]
 
 
 def test_a_window_that_moved_on():

@@ -137,7 +137,7 @@ def test_rules_1_take_up_on_their_own_branch_only():
     assert decide(tree, 0).decision == TakeQueued(rig.session.tree.entry(queued).value)
 
 
-def test_the_whole_session_has_one_full_queue():
+def test_the_bound_of_the_queue_is_per_session():
     """RUN-11: the bound holds for the session; moving the head does not empty the queue."""
     rig = Rig({"Hi.": [{"text": "Hello."}]})
     rig.say("Hi.")

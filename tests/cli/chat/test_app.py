@@ -108,7 +108,7 @@ def test_history_over_sessions(shell, chat):
 # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_once_always_and_no(shell, script, chat):
+def test_the_answers_once_always_and_no(shell, script, chat):
     """The input of the tool is shown, a key decides, and the decision is an entry."""
     calls = [{"name": "shell", "input": {"command": f"echo {word} >> ran"}} for word in ("one", "two", "three", "four")]
     model = script(*({"toolCalls": [call]} for call in calls), {"text": "Finished."})

@@ -42,7 +42,7 @@ def harmless(pane):
 HOSTILE = "".join(f"{payload}\n\n" for payload in PAYLOADS)
 
 
-def test_in_everything_of_a_model(shell, script, chat):
+def test_in_everything_that_a_model_sends(shell, script, chat):
     call = {
         "name": "shell",
         "input": {"command": "printf '\\033]0;evil\\007\\033[2J\\n\\033[31mred'", TERMINAL[4]: READER[0]},

@@ -17,7 +17,7 @@ def test_new_prints_id_and_name(shell):
     assert shell("new", "--agent", "crab", "--sender", "tg-12345").out == "crab_tg-12345_1\n"
 
 
-def test_new_says_who_where_and_what(shell):
+def test_new_writes_the_session_header(shell):
     """LOG-4: the first line has the given settings; ST-7: an id that exists is left alone."""
     words = ("--title", "T", "--cwd", "sub", "--model", "m", "--provider", "p", "--id", "my-id")
     assert shell("new", *words, "--json").json == {"id": "my-id", "name": "agent_user_1"}

@@ -119,7 +119,7 @@ def test_no_secret_is_shown(shell, mine, monkeypatch):
 # ── check ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_wrong(shell, mine, project):
+def test_a_valid_configuration(shell, mine, project):
     assert (
         shell("config", "check").out
         == f"no configuration file exists; yours would be {shell.folder}/config/wakelog/config.toml\n"

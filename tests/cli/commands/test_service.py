@@ -18,7 +18,7 @@ from wakelog.runtime.context_entry import store_declarations
 from wakelog.tools import builtin_tools
 
 NAMES = ["wakelog-wake.service", "wakelog-wake.timer"]
-SOMEBODY = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid(), 65534))
+OTHER_USER = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid(), 65534))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def kept(folder):
 def test_systemd_accepts_the_units(shell, config, system):
     """`systemd-analyze verify` prints nothing, for a user and for the system."""
     assert shell("service", "install").code == 0
-    assert shell("service", "install", "--system", "--as", SOMEBODY).code == 0
+    assert shell("service", "install", "--system", "--as", OTHER_USER).code == 0
     assert complaints(*(config / name for name in NAMES), scope="user") == ""
     assert complaints(*(system / name for name in NAMES), scope="system") == ""
 
@@ -172,18 +172,18 @@ def test_running_agents_as_root_needs_a_flag(shell, system, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert shell("service", "install", "--system").code == 2
     assert not system.exists()
-    monkeypatch.setenv("SUDO_USER", SOMEBODY)
-    assert f"\nUser={SOMEBODY}\n" in shell("service", "show", "--system").out
+    monkeypatch.setenv("SUDO_USER", OTHER_USER)
+    assert f"\nUser={OTHER_USER}\n" in shell("service", "show", "--system").out
     assert "\nUser=root\n" in shell("service", "show", "--system", "--as", "root").out
 
 
 def test_the_default_store_of_another_user(shell, system, monkeypatch):
     """It is found at run time, from the configuration of that user: the unit does not name a store."""
     monkeypatch.delenv("WAKELOG_STORE")
-    told = shell("service", "show", "--system", "--as", SOMEBODY).out
+    told = shell("service", "show", "--system", "--as", OTHER_USER).out
     assert "WAKELOG_STORE" not in told
     assert "EnvironmentFile=-/etc/wakelog/environment\n" in told
-    assert "WAKELOG_STORE=/kept\n" in shell("service", "show", "--system", "--as", SOMEBODY, "--store", "/kept").out
+    assert "WAKELOG_STORE=/kept\n" in shell("service", "show", "--system", "--as", OTHER_USER, "--store", "/kept").out
 
 
 # ── installing ───────────────────────────────────────────────────────────────────────────────────
@@ -273,7 +273,7 @@ def test_nothing_is_run(shell, config, system, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(os, "system", refuse)
     assert shell("service", "install").code == 0
-    answer = shell("service", "install", "--system", "--as", SOMEBODY, "--json")
+    answer = shell("service", "install", "--system", "--as", OTHER_USER, "--json")
     assert answer.json["next"] == ["systemctl daemon-reload", "systemctl enable --now wakelog-wake.timer"]
 
 
@@ -295,9 +295,9 @@ def test_lines_for_cron(shell, config, monkeypatch):
 
 def test_cron_for_the_system_names_the_user(shell, system, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    told = shell("service", "show", "--cron", "--system", "--as", SOMEBODY, "--json").json
+    told = shell("service", "show", "--cron", "--system", "--as", OTHER_USER, "--json").json
     assert told["files"][0]["path"] == "/etc/cron.d/wakelog"
-    assert told["files"][0]["text"].startswith(f"@reboot {SOMEBODY} set -a; ")
+    assert told["files"][0]["text"].startswith(f"@reboot {OTHER_USER} set -a; ")
 
 
 def test_a_crontab_is_not_installed(shell, config):

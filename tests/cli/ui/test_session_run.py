@@ -123,9 +123,9 @@ def test_an_unknown_outcome_is_asked_about(shell, script):
 
 def test_hostile_questions(shell, script):
     """Law 13: names and inputs are escaped; colours are the only codes, and they are wakelog's own."""
-    nobodys = [{"name": text, "input": {text: text}} for text in PAYLOADS[:6]]
+    unknown_tools = [{"name": text, "input": {text: text}} for text in PAYLOADS[:6]]
     calls = [{"name": "shell", "input": {text: text, "more": "\n".join(PAYLOADS)}} for text in PAYLOADS[:6]]
-    model = script({"toolCalls": nobodys}, {"toolCalls": calls}, {"text": "Done."})
+    model = script({"toolCalls": unknown_tools}, {"toolCalls": calls}, {"text": "Done."})
     talk = shell.talk("run", "--model", model, "--color", "never", "hi", columns=120)
     for text in PAYLOADS[:6]:
         talk.expect(visible(text)[:10])
