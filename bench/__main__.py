@@ -1,7 +1,7 @@
-"""`python -m bench [--full] [--only NAME]`: measures, prints, and (unless `--only`) writes `docs/performance.md`.
+"""`python -m bench [--full] [--only NAME]`: measure, print, and (unless `--only`) write `docs/performance.md`.
 
-The data is made in a folder beside the checkout's own files, so that it lies on the same disk, and removed
-at the end. `--full` adds the large workloads: a log of 1 GB, 100,000 sessions, 1,000,000 messages.
+The data is made in a folder inside the checkout, so that it is on the same disk, and removed at the end. `--full` adds
+the large workloads: a log of 1 GB, 100,000 sessions, 1,000,000 messages.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from bench.tails import wake
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much is measured, where the time that it takes makes a choice necessary."""
+    """Sizes of the workloads that take long."""
 
     megabytes: tuple[int, ...] = (64,)
     listed: tuple[int, ...] = (2_000,)
@@ -50,7 +50,7 @@ Concern = Callable[[str, Words], Iterator[Figure]]
 
 
 def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
-    """Everything that is measured, by name, in the order of the document."""
+    """Yield everything that is measured, by name, in the order of the document."""
     yield "append", one_writer
     yield "writers", many_writers
     for opening in (files, sqlite, postgres):
@@ -73,7 +73,7 @@ def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
 
 
 def measure(place: str, sizes: Sizes, *, only: str | None) -> list[Figure]:
-    """Every figure, each concern in a folder of its own that is gone afterwards."""
+    """Return every figure; each concern has its own folder, which is removed afterwards."""
     words, figures, group = Words(), [], ""
     for number, (name, concern) in enumerate(concerns(sizes)):
         if only not in (None, name):
@@ -91,7 +91,7 @@ def measure(place: str, sizes: Sizes, *, only: str | None) -> list[Figure]:
 
 
 def cache_bytecode(folder: str) -> None:
-    """Lets every process that is measured find its modules compiled, as they are after an installation."""
+    """Let every measured process find its modules compiled, as they are after an installation."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = folder
 
@@ -113,7 +113,7 @@ def main() -> None:
 
 
 def write_page(path: str, text: str) -> None:
-    """Writes the document anew and keeps the peers' section as it is."""
+    """Write the document, and keep the section of the peers as it is."""
     with open(path, encoding="utf-8") as file:
         section = peers_section(file.read())
     with open(path, "w", encoding="utf-8") as file:

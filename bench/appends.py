@@ -1,4 +1,4 @@
-"""What an append costs beside the bare system calls: synced, not synced, and many writers at once."""
+"""The cost of an append beside the bare system calls: synced, not synced, and many writers at once."""
 
 import os
 import statistics
@@ -19,7 +19,7 @@ SIZE = 1_000
 WRITERS = 64
 SYNCED_ROUNDS, UNSYNCED_ROUNDS = 400, 3_000
 RATES = 5
-# What an entry adds to its text: id, parent, time, seal.
+# The bytes that an entry adds to its text: id, parent, time, seal.
 ENVELOPE = 320
 
 
@@ -38,7 +38,7 @@ class Raw:
 
 
 class OneWriter:
-    """Turns of a raw append, one through the store and one through a session, all of lines of the same length."""
+    """Alternates a raw append, one through the store and one through a session, all with lines of the same length."""
 
     def __init__(self, folder: str, words: Words) -> None:
         store = JsonlStore(os.path.join(folder, "store"))
@@ -51,7 +51,8 @@ class OneWriter:
 
     def run(self, rounds: int, *, durable: bool) -> dict[str, Times]:
         acts = {"raw": self._write, "store": self._seal, "session": self._say}
-        names, taken = list(acts), {name: [] for name in acts}
+        names = list(acts)
+        taken: dict[str, list[float]] = {name: [] for name in acts}
         for turn in range(-12, rounds):
             shift = turn % len(names)
             for name in names[shift:] + names[:shift]:
@@ -101,7 +102,7 @@ def one_writer(folder: str, words: Words) -> Iterator[Figure]:
 
 
 def many_writers(folder: str, words: Words) -> Iterator[Figure]:
-    """64 sessions in threads beside one: a store that lets syncs overlap gains, one that orders them does not."""
+    """64 sessions in threads beside one: a store whose syncs overlap gains, one that orders them does not."""
     store = JsonlStore(os.path.join(folder, "many"))
     sessions = [Session.create(store, agent=f"w{number}") for number in range(WRITERS)]
     text = words.text(SIZE)
@@ -134,7 +135,7 @@ def _reply(text: str) -> Message:
 
 
 def _a_second(acts: Sequence[Callable[[], object]], *, each: int) -> float:
-    """How often a second the acts are done, each in a thread of its own."""
+    """Return how often per second the acts are done, each in a thread of its own."""
     gate = threading.Barrier(len(acts) + 1)
 
     def work(act: Callable[[], object]) -> None:

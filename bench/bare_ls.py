@@ -1,4 +1,4 @@
-"""The floor of `ls`: click and sqlite3, the files' stats compared with what is known, one query, the rows out."""
+"""The floor of `ls`: click and sqlite3, the files' stats compared with the stored ones, one query, the rows printed."""
 
 import os
 import sqlite3

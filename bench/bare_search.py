@@ -1,4 +1,4 @@
-"""The floor of `search`: sqlite3 alone, the same FTS5 query with its excerpts over the same text, the hits out."""
+"""The floor of `search`: sqlite3 alone, the same FTS5 query with its excerpts over the same text, the hits printed."""
 
 import json
 import sqlite3

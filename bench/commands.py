@@ -1,4 +1,4 @@
-"""Commands as people meet them: a cold process from its start to its end, over a store that was indexed before."""
+"""Commands as cold processes, from start to end, over a store that was indexed before."""
 
 import os
 import sqlite3
@@ -22,7 +22,7 @@ COMMON, RARE = 60, 3_000
 
 
 def listing(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
-    """`ls` over so many sessions, none of which has changed since."""
+    """`ls` over so many sessions, none of which has changed since it was indexed."""
     store, environment = _place(folder)
     write_store(store, words, sessions=sessions, messages=4, size=200)
     first = _index(store, environment)
@@ -80,7 +80,7 @@ def _place(folder: str) -> tuple[str, dict[str, str]]:
 
 
 def _index(store: str, environment: dict[str, str]) -> float:
-    """Indexes the store as a first command would; says how long it took."""
+    """Index the store as a first command would; return how long it took."""
     start = time.perf_counter()
     index = Index(JsonlStore(store), IndexTables(_index_file(store, environment)))
     index.refresh()
@@ -94,7 +94,7 @@ def _index_file(store: str, environment: dict[str, str]) -> str:
 
 
 def _bare_table(store: str, environment: dict[str, str], path: str) -> None:
-    """What the floor of `ls` queries: every row as it will be printed."""
+    """Write the table that the floor of `ls` queries: every row as it will be printed."""
     index = Index(JsonlStore(store), IndexTables(_index_file(store, environment)))
     rows = {row.name: row for row in index.rows()}
     index.close()

@@ -1,6 +1,6 @@
-"""The floors under the stores: each driver, bare, keeping the same bytes with the same durability.
+"""The floors of the stores: each bare driver, storing the same bytes with the same durability.
 
-A floor does what anybody would write in ten lines: one table of (session, seq, bytes), or one file a session.
+A floor is the code of a ten-line program: one table of (session, seq, bytes), or one file per session.
 """
 
 import os
@@ -15,32 +15,32 @@ HANDS = 16
 
 
 class Driver(Protocol):
-    """A bare way to keep lines."""
+    """A bare way to store lines."""
 
     words: str
 
     def append(self, session: str, seq: int, raw: bytes) -> None:
-        """One line, durable when this returns."""
+        """Append one line; it is durable when this returns."""
         ...
 
     def append_all(self, lines: Sequence[tuple[str, int, bytes]]) -> None:
-        """A line each of many sessions, all durable when this returns."""
+        """Append a line to each of many sessions; all are durable when this returns."""
         ...
 
     def fill(self, session: str, lines: Sequence[bytes]) -> None:
-        """Many lines at once."""
+        """Append many lines at once."""
         ...
 
     def load(self, session: str) -> list[bytes]:
-        """All lines of a session."""
+        """Return all lines of a session."""
         ...
 
     def tail(self, session: str, count: int) -> list[bytes]:
-        """The last lines of a session, the last first."""
+        """Return the last lines of a session, the last first."""
         ...
 
     def close(self) -> None:
-        """The end."""
+        """Close the files or connections."""
         ...
 
 
@@ -50,19 +50,19 @@ class Finder(Protocol):
     words: str
 
     def fill(self, rows: Sequence[tuple[int, bytes]], texts: Sequence[str]) -> None:
-        """What is there to be found."""
+        """Store the rows and texts."""
         ...
 
     def newest(self, count: int) -> list[bytes]:
-        """The last changed rows."""
+        """Return the last changed rows."""
         ...
 
     def search(self, word: str, count: int) -> list[tuple[Any, ...]]:
-        """The best texts with an excerpt each."""
+        """Return the best texts with an excerpt each."""
         ...
 
     def close(self) -> None:
-        """The end."""
+        """Close the connection."""
         ...
 
 
@@ -131,7 +131,7 @@ class BareTsvector:
 
 
 class BareFiles:
-    """A file a session."""
+    """One file per session."""
 
     words = "`os.write` + `os.fdatasync`"
 

@@ -1,10 +1,10 @@
-"""How often text that holds no secret is redacted all the same: the lines with a hit, of trees that are installed.
+"""False hits of redaction: lines of installed text, without secrets, that are redacted all the same.
 
     python -m bench.false_hits [FOLDER …]
 
-Prints, for each tree and for all of them, how many lines there are, how many hold a word that names a secret, in how
-many of these a value was redacted, and the share of both; `--show` prints the redacted lines too. Tests are left out:
-they hold made-up passwords on purpose, and a made-up password is redacted like a real one.
+Prints, for each tree and for all of them, how many lines there are, how many contain a word that names a secret, in how
+many of these a value was redacted, and the share of both; `--show` prints the redacted lines, too. Tests are left out:
+they contain made-up passwords on purpose, and a made-up password is redacted like a real one.
 """
 
 import re
@@ -48,7 +48,7 @@ _FILE_MAX = 2_000_000
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What was found in a tree."""
+    """The counts of a tree."""
 
     tree: str
     files: int = 0
@@ -73,13 +73,13 @@ class Counted(msgspec.Struct, frozen=True):
         return len(self.hit) / max(1, self.named)
 
     def plus(self, other: "Counted") -> "Counted":
-        """Both together."""
+        """Return the sum of both."""
         sums = (self.files + other.files, self.lines + other.lines, self.named + other.named)
         return Counted(self.tree, *sums, self.hit + other.hit)
 
 
 def counted(tree: str, paths: Iterable[Path]) -> Counted:
-    """The lines of files, each looked at on its own, as far as only this rule redacts them."""
+    """Count the lines of files that only the rule for assignments redacts; each line is examined on its own."""
     found = Counted(tree)
     for path in paths:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -94,7 +94,7 @@ def _is_hit(line: str) -> bool:
 
 
 def texts_below(folder: Path) -> Iterator[Path]:
-    """The files of a tree that are text and no tests."""
+    """Yield the files of a tree that are text and not tests."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts
         if path.suffix in _TEXTS and not _LEFT_OUT.intersection(inside) and _is_fit(path):
@@ -106,7 +106,7 @@ def _is_fit(path: Path) -> bool:
 
 
 def installed() -> dict[str, list[Path]]:
-    """The trees that are there on this machine: the standard library, the packages beside it, documents."""
+    """Return the trees of this machine: the standard library, installed packages, documents."""
     library, packages = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))
     shared = Path("/usr/share")
     return {
@@ -117,7 +117,7 @@ def installed() -> dict[str, list[Path]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the figures; 1 if more lines with a name are redacted than the limit says."""
+    """Print the figures; return 1 if more lines with a name are redacted than the limit allows."""
     folders = [Path(argument) for argument in arguments if not argument.startswith("-")]
     trees = {str(folder): list(texts_below(folder)) for folder in folders} or installed()
     total = Counted("all together")

@@ -1,4 +1,4 @@
-"""Forking into a session of its own: the same time at any size, and nothing copied."""
+"""Forking into a session of its own: the same time at any size, and nothing is copied."""
 
 import os
 import statistics
@@ -50,6 +50,6 @@ def forking(folder: str, words: Words) -> Iterator[Figure]:
 
 
 def _copied(store: JsonlStore) -> int:
-    """The most lines any fork holds besides its session entry."""
+    """Return the largest number of lines that any fork has besides its session header."""
     forks = [stat.name for stat in store.sessions() if stat.name.startswith("bench_user_")]
     return max(sum(1 for _ in store.load(name)) - 1 for name in forks)

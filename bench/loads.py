@@ -1,4 +1,4 @@
-"""What it costs to read a log into typed entries, beside decoding the same bytes with msgspec alone."""
+"""The cost of reading a log into typed entries, beside decoding the same bytes with msgspec alone."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Taking turns: floor and subjects are timed alternately, and their medians compared.
+"""Alternating measurements: floor and subjects are timed in turns, and their medians compared.
 
-A ratio is taken between medians of the same number of interleaved runs. Both the smallest and the middle
-value are kept: the smallest says what the machine can do, the median what it did.
+A ratio is taken between medians of the same number of interleaved runs. Both the minimum and the median are kept: the
+minimum says what the machine can do, the median what it did.
 """
 
 import gc
@@ -16,7 +16,7 @@ import msgspec
 
 # The program as it was installed beside this Python, which is what people run.
 COMMAND = os.path.join(os.path.dirname(sys.executable), "wakelog")
-# Not `ru_maxrss`: a child begins with what its parent held when it was started.
+# Not `ru_maxrss`: a child begins with the value of its parent at the time of the fork.
 _PEAK = """
 with open("/proc/self/status") as status:
     print(next(line.split()[1] for line in status if line.startswith("VmHWM")))
@@ -24,7 +24,7 @@ with open("/proc/self/status") as status:
 
 
 class Times(msgspec.Struct, frozen=True):
-    """Seconds, as measured."""
+    """Measured seconds."""
 
     runs: tuple[float, ...]
 
@@ -38,7 +38,7 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table. `ratio` is judged against `limit`, from below or (`at_least`) from above."""
+    """One line of the table. `ratio` is compared with `limit`: at most, or (`at_least`) at least."""
 
     group: str
     what: str
@@ -53,7 +53,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> str:
-        """met, missed, or a dash where there is no goal of its own."""
+        """`met`, `missed`, or a dash without a goal."""
         if self.limit is None:
             return "–"
         met = self.ratio >= self.limit if self.at_least else self.ratio <= self.limit
@@ -61,7 +61,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def take_turns(acts: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 1) -> dict[str, Times]:
-    """Runs each act once a round, in an order that moves on with each round."""
+    """Run each act once a round, in an order that rotates with each round."""
     taken: dict[str, list[float]] = {name: [] for name in acts}
     names = list(acts)
     for turn in range(-warm_up, rounds):
@@ -77,7 +77,7 @@ def take_turns(acts: Mapping[str, Callable[[], object]], *, rounds: int, warm_up
 
 
 def process(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Callable[[], None]:
-    """An act that runs a program from its start to its end; what it says is shown if it failed."""
+    """Return an act that runs a program from start to end; its stderr is shown if it fails."""
 
     def run() -> None:
         surroundings = {**os.environ, **(environment or {})}
@@ -90,12 +90,12 @@ def process(arguments: Sequence[str], environment: Mapping[str, str] | None = No
 
 
 def python(*arguments: str, environment: Mapping[str, str] | None = None) -> Callable[[], None]:
-    """An act that runs this Python."""
+    """Return an act that runs this Python."""
     return process([sys.executable, *arguments], environment)
 
 
 def peak_memory(script: str, *arguments: str) -> int:
-    """The most memory that a script in a process of its own ever held, in bytes."""
+    """Return the peak memory of a script in a process of its own, in bytes."""
     done = subprocess.run(
         [sys.executable, "-c", script + _PEAK, *arguments], check=True, capture_output=True, text=True
     )
@@ -103,12 +103,12 @@ def peak_memory(script: str, *arguments: str) -> int:
 
 
 def compare(floor: Times, ours: Times) -> str:
-    """Both sides in words: median and least."""
+    """Return both sides as text: median and minimum."""
     return f"{show(ours.median)} (min {show(ours.least)}) : {show(floor.median)} (min {show(floor.least)})"
 
 
 def show(seconds: float) -> str:
-    """A time as people read it."""
+    """Return a time with its unit."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"
@@ -116,5 +116,5 @@ def show(seconds: float) -> str:
 
 
 def cores() -> int:
-    """How many processors this run may use."""
+    """Return the number of processors that this run may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

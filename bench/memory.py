@@ -1,4 +1,4 @@
-"""The most memory that commands hold while they read a long log, and a fork of it: it must not grow with the log."""
+"""The peak memory of commands that read a long log, and a fork of it: it must not grow with the log."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ NAME = "bench_user_1"
 
 
 def memory(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
-    """Each command in a process of its own, on a log of so many messages of 1,000 characters and on a fork of it."""
+    """Run each command in its own process, on a log of so many messages of 1,000 characters and on a fork of it."""
     store = os.path.join(folder, "store")
     os.mkdir(store)
     write_log(store, NAME, talk("bench-1", words, messages=messages, size=1_000))
@@ -50,7 +50,7 @@ def _figure(what: str, workload: str, peak: int) -> Figure:
 
 
 def _move_head_back(store: str, *, last_seq: int) -> None:
-    """Appends an entry that no part of the log behind its beginning can place."""
+    """Append an entry whose target is found only at the beginning of the log."""
     old = "bench-1-00000001"
     JsonlStore(store).append(NAME, encode(Head(id="moved-back", parent_id=old, target_id=old)), after=last_seq)
 
@@ -76,7 +76,7 @@ def _commands(folder: str, forked: str) -> Mapping[str, tuple[str, ...]]:
     }
 
 
-# A process that is made by a large one begins with that one's size: a small one in between starts the command.
+# A child of a large process begins with that one's size: a small process in between starts the command.
 _START = """
 import os, sys
 child = os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ)
@@ -87,7 +87,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 def _peak(store: str, arguments: tuple[str, ...], cache: str) -> int:
-    """The largest resident size of a command, in bytes."""
+    """Return the largest resident size of a command, in bytes."""
     command = ["-m", "wakelog", "--store", store, *arguments]
     starter = [sys.executable, "-c", _START, *command]
     environment = {**os.environ, "XDG_CACHE_HOME": cache}

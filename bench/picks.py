@@ -1,6 +1,6 @@
-"""`chat --pick` on a terminal: how long until the list is there, and until a session stands in it.
+"""`chat --pick` on a terminal: the time until the list is drawn, and until a session is in it.
 
-The process is run on a terminal of its own and killed when what is waited for was drawn.
+The process runs on a terminal of its own and is killed when the awaited text was drawn.
 """
 
 import os
@@ -18,14 +18,14 @@ from bench.measure import COMMAND, Figure, compare, take_turns
 
 GROUP = "Commands, cold processes"
 FEW, ROUNDS, PATIENCE_S = 10, 7, 60
-# What is drawn: the question, and under the rows the last words of the chosen one.
+# Drawn texts: the question, and below the rows the last message of the chosen session.
 LIST, ROW = b"Open which session?", b"agent: "
 _OUTPUT = 1
 _SIZE = struct.pack("HHHH", 30, 120, 0, 0)
 
 
 def picks(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
-    """The list of so many sessions beside that of a few, none of them indexed; and once they are."""
+    """Open the list of so many sessions beside that of a few, none of them indexed; and once they are."""
     many, few = os.path.join(folder, "many"), os.path.join(folder, "few")
     write_store(many, words, sessions=sessions, messages=4, size=200)
     write_store(few, words, sessions=FEW, messages=4, size=200)
@@ -56,7 +56,7 @@ def picks(folder: str, words: Words, *, sessions: int) -> Iterator[Figure]:
 
 
 def drawn(store: str, cache: str, awaited: bytes) -> Callable[[], None]:
-    """An act that picks from a store without an index until something was drawn."""
+    """Return an act that opens the list of a store without an index until a text was drawn."""
     environment = {**os.environ, "TERM": "xterm-256color", "XDG_CACHE_HOME": cache, "LC_ALL": "C.UTF-8"}
     command = [COMMAND, "chat", "--pick", "--store", store]
 
@@ -80,7 +80,7 @@ def _begin(command: list[str], environment: Mapping[str, str]) -> tuple[int, int
             ioctl(_OUTPUT, termios.TIOCSWINSZ, _SIZE)
             os.execve(command[0], command, environment)
         finally:
-            # The copy of this process must not go on with what this process does.
+            # The forked copy must not continue with the work of this process.
             os._exit(127)
     return child, terminal
 

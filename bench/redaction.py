@@ -1,6 +1,6 @@
-"""What it costs to keep secrets out, beside writing the same text: redaction stands in the way of every word.
+"""The cost of redaction beside writing the same text: every stored and displayed word passes through it.
 
-Ordinary text, half prose and half source code, without a secret in it; and text made to be as slow as can be, at two
+Ordinary text, half prose and half source code, without a secret in it; and text made to be as slow as possible, at two
 sizes, to see that its cost grows with its length alone.
 """
 
@@ -21,7 +21,7 @@ ROUNDS = 15
 TEXTS = ((1_000, 200, 2.0), (100_000, 10, 10.0))
 STREAMED = 20
 HOSTILE_SIZES = (50_000, 500_000)
-# What is repeated, and why each place of it is costly.
+# The repeated text, and why each place of it is costly.
 HOSTILE = (
     ("eyJ-", "each place could be a token of 500 characters"),
     ("password=", "each name is followed by what could be its value"),
@@ -30,7 +30,7 @@ HOSTILE = (
 
 
 def redaction(folder: str, words: Words) -> Iterator[Figure]:
-    """Messages, outputs, deltas, and what is meant to hurt."""
+    """Messages, outputs, deltas, and hostile text."""
     file = os.open(os.path.join(folder, "written"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         for size, count, goal in TEXTS:
@@ -113,7 +113,7 @@ def _figure(
 
 
 def _ordinary(words: Words, size: int, count: int) -> list[str]:
-    """Texts of one size: half of each is prose, half source code as it is installed everywhere."""
+    """Return texts of one size: half of each is prose, half is source code of the standard library."""
     code = inspect.getsource(argparse) * (1 + size * count // 100_000)
     half = size // 2
     return [_prose(words, half) + code[at * half : (at + 1) * half] for at in range(count)]

@@ -1,6 +1,6 @@
-"""The figures as a table: on the terminal, and as `docs/performance.md`, which nobody else writes.
+"""The figures as a table: on the terminal, and as `docs/performance.md`.
 
-One section of that document, between two marks, belongs to `bench.peers`: each of the two keeps what the other wrote.
+One section of that document, between two marks, is written by `bench.peers`; each of them keeps what the other wrote.
 """
 
 import os
@@ -30,7 +30,7 @@ _PEERS_END = "<!-- peers: end -->"
 
 
 def machine(folder: str) -> dict[str, str]:
-    """The machine as far as it matters: cores, memory, the disk, Python."""
+    """Return the properties of the machine that matter: cores, memory, the disk, Python."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cores": str(cores()),
@@ -43,7 +43,7 @@ def machine(folder: str) -> dict[str, str]:
 
 
 def sync_s(folder: str) -> float:
-    """What it takes to make a small write durable, a write into memory included."""
+    """Return the time that it takes to make a small write durable."""
     with tempfile.TemporaryFile(dir=folder) as file:
 
         def write() -> None:
@@ -54,7 +54,7 @@ def sync_s(folder: str) -> float:
 
 
 def file_system(folder: str) -> str:
-    """The type of the file system that a folder lies on: that of the longest mount point above it."""
+    """Return the type of the file system of a folder: that of the longest mount point above it."""
     best = ("", "unknown")
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
         for _, point, kind, *_ in map(str.split, mounts):
@@ -64,14 +64,14 @@ def file_system(folder: str) -> str:
 
 
 def print_figure(figure: Figure) -> None:
-    """One figure, as soon as it is known."""
+    """Print one figure, as soon as it is known."""
     ratio = f"{figure.ratio:.2f}"
     print(f"  {figure.verdict:6}  {ratio:>8}  goal {figure.goal:20}  {figure.what}")
     print(f"          {figure.measured}", flush=True)
 
 
 def page(figures: Sequence[Figure], folder: str, *, full: bool) -> str:
-    """The whole document."""
+    """Return the whole document."""
     facts = "\n".join(f"| {name} | {value} |" for name, value in machine(folder).items())
     parts = [_HEAD.format(full=" FULL=1" if full else "", also=", with `--full`" if full else "", machine=facts)]
     for group in dict.fromkeys(figure.group for figure in figures):
@@ -97,14 +97,14 @@ def _row(figure: Figure) -> str:
 
 
 def peers_section(document: str) -> str:
-    """What stands between the marks in a document; nothing, if it has none."""
+    """Return the text between the marks in a document; empty, if it has none."""
     _, begin, rest = document.partition(_PEERS_BEGIN)
     section, end, _ = rest.partition(_PEERS_END)
     return section.strip() if begin and end else ""
 
 
 def with_peers(document: str, section: str) -> str:
-    """The document with this section as the one between the marks, at its end."""
+    """Return the document with this section between the marks, at its end."""
     before, begin, rest = document.partition(_PEERS_BEGIN)
     after = rest.partition(_PEERS_END)[2] if begin else ""
     rest_of_it = (before.rstrip() + "\n" + after.rstrip()).rstrip()

@@ -1,8 +1,9 @@
-"""How much more than its content a session takes on disk: log and blobs, after it has come to rest."""
+"""The size of an idle session on disk beside that of its content: log and blobs."""
 
 import asyncio
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from bench.made import Words
 from bench.measure import Figure
@@ -23,13 +24,13 @@ def stored(folder: str, words: Words) -> Iterator[Figure]:
 
     @tool(replay="safe")
     async def look(command: str) -> str:
-        """Looks."""
+        """Look."""
         nonlocal content
         said = _exactly(words, 8_192)
         content += len(said.encode()) + len(command.encode())
         return said
 
-    replies = []
+    replies: list[dict[str, Any]] = []
     for _ in range(TURNS):
         reply, command = _exactly(words, 4_096), _exactly(words, 80)
         content += len(reply.encode())
@@ -64,7 +65,7 @@ def _exactly(words: Words, size: int) -> str:
 
 
 def _kept(folder: str) -> Iterator[str]:
-    """Logs and blobs, and nothing that is derived."""
+    """Return the size of logs and blobs, without what is derived."""
     for place, _, files in os.walk(folder):
         for name in files:
             path = os.path.join(place, name)

@@ -1,4 +1,4 @@
-"""What a process pays before it does anything."""
+"""The time that a process takes before it does anything."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ ROUNDS = 25
 
 
 def startup(folder: str, words: Words) -> Iterator[Figure]:
-    """Imports and commands beside the least they could cost."""
+    """Measure imports and commands beside the least they could cost."""
     write_log(folder, "start_user_1", talk("start", words, messages=8, size=200))
     environment = {"WAKELOG_STORE": folder, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
     names = "Session, open_store, read_log"

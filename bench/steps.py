@@ -1,8 +1,8 @@
-"""The harness itself: what a step takes besides the model, the tools, the syncs and reading the tail.
+"""The runtime itself: the time of a step without the model, the tools, the syncs and reading the tail.
 
-A turn of three steps (ask, deliver, rest) is run by `wake` over and over, with a model that answers at once. What the
-system spends in its syncs is counted as they are made and taken off, and so is one reading of the tail; what is left
-of the turn's time, divided by its steps, is the harness.
+A turn of three steps (model call, delivery, idle) is run by `wake` many times, with a model that answers at once. The
+time in syncs is measured and subtracted, and so is one reading of the tail; the rest of the turn's time, divided by its
+steps, is the runtime.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ GOAL_S = 0.001
 
 
 def steps(folder: str, words: Words) -> Iterator[Figure]:
-    """Turns of three steps behind a history of some messages."""
+    """Run turns of three steps after a history of some messages."""
     replies = [{"text": words.text(400), "deltaChars": 400} for _ in range(2 * TURNS + HISTORY + 10)]
     store = JsonlStore(folder)
     session = Agent(model="scripted:steps").begin(store)
-    # Reading the script is the model's affair: it is done once.
+    # Reading the script is part of the model: it is done once.
     model = ScriptedProvider(replies)
     runtime = LiveRuntime(store, channels=[MemoryChannel()], provider=lambda _, __: model)
     rests: list[float] = []
@@ -65,7 +65,7 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
 
 
 class _Syncs:
-    """Counts the time that is spent in syncs."""
+    """Measures the time that is spent in syncs."""
 
     def __init__(self) -> None:
         self.spent = 0.0

@@ -1,4 +1,4 @@
-"""Every store beside its own driver doing the same bytes with the same durability, and many sessions beside one."""
+"""Every store beside its own driver with the same bytes and the same durability, and many sessions beside one."""
 
 import asyncio
 import contextlib
@@ -35,12 +35,12 @@ LOADS, FINDS = 15, 25
 FOUND_SESSIONS = 200
 FOUND_MESSAGES = 100
 SHOWN = 50
-# How many times one session's durable rate 64 sessions at once must reach.
+# How many times the durable rate of one session 64 sessions at once must reach.
 TOGETHER = {"files": 3.0, "SQLite": 8.0, "PostgreSQL": 4.0}
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """A store, and the driver it stands on."""
+    """A store, and the driver under it."""
 
     name: str
     url: str
@@ -81,7 +81,7 @@ def postgres(folder: str) -> Iterator[Kind]:  # noqa: ARG001 - the server has a 
 
 
 def stores(folder: str, words: Words, *, opening: Opening) -> Iterator[Figure]:
-    """Appending, grouping, loading, tailing, listing and searching of one kind of store."""
+    """Measure appending, grouping, loading, tailing, listing and searching of one kind of store."""
     with opening(folder) as kind:
         try:
             yield durable(kind, words)
@@ -102,17 +102,17 @@ _ids = itertools.count()
 
 
 def body(text: str) -> bytes:
-    """An encoded message of some length."""
+    """Return an encoded message of some length."""
     return encode(Message(id=f"m{next(_ids):025}", parent_id="s", message=Reply(content=text)))
 
 
 def begin(store: Store, session: str) -> str:
-    """A session to append to."""
+    """Create a session to append to."""
     return store.create(session, "bench", session, lambda number: encode(SessionHeader(id=session, number=number)))
 
 
 def durable(kind: Kind, words: Words) -> Figure:
-    """One session, one entry at a time: turns of the driver and of the store, lines of the same length."""
+    """One session, one entry at a time: driver and store alternate, with lines of the same length."""
     name, seqs = begin(kind.store, "one"), {"bare": 0, "store": 0}
     taken: dict[str, list[float]] = {"bare": [], "store": []}
 
@@ -198,7 +198,7 @@ def _shared(kind: Kind, count: int, many: float, one: float, beside: str) -> Fig
 
 
 def _bare(bare: Driver, sessions: dict[str, int], texts: list[str], *, first: int) -> tuple[float, float]:
-    """What the driver reaches with a line of each session at once, and with one line after the other."""
+    """Return the rates of the driver with a line of each session at once, and with one line after the other."""
     lines = [body(text) + b" " * 92 for text in texts]
     start = time.perf_counter()
     for seq in range(first, first + 10):
@@ -235,7 +235,7 @@ async def _together(store: Store, sessions: dict[str, int], texts: list[str], co
 
 
 def reading(kind: Kind, words: Words) -> Iterator[Figure]:
-    """A long session as lines, whole and from its end."""
+    """Read a long session as lines, whole and from its end."""
     lines = list(sealed(talk("long", words, messages=MESSAGES, size=600)))
     kind.bare.fill("long", lines)
     kind.store.adopt("long", "bench_user_1", b"".join(lines))
@@ -269,7 +269,7 @@ def reading(kind: Kind, words: Words) -> Iterator[Figure]:
 
 
 def finding(kind: Kind, words: Words) -> Iterator[Figure]:
-    """The newest sessions, and the best matches of a word, from a catalog that is up to date."""
+    """Find the newest sessions, and the best matches of a word, in a catalog that is up to date."""
     for number in range(FOUND_SESSIONS):
         lines = sealed(talk(f"f{number:05}", words, messages=FOUND_MESSAGES, size=300, number=number))
         kind.store.adopt(f"f{number:05}", f"found_user_{number}", b"".join(lines))
@@ -314,7 +314,7 @@ def finding(kind: Kind, words: Words) -> Iterator[Figure]:
 
 
 def _texts(store: Store) -> Iterator[str]:
-    """Every text that a search could find."""
+    """Yield every text that a search could find."""
     for stat in store.sessions():
         for entry in EntryReader().feed_all(store.load(stat.name)):
             found = searchable_text(entry.value)

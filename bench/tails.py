@@ -1,9 +1,10 @@
-"""Waking a long log: with a short active tail its length must not be felt, in time or in memory."""
+"""Waking a long log: with a short active tail, time and memory must not depend on its length."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from bench.made import Words, folded_talk, write_log
+from bench.made import Words, compacted_talk, write_log
 from bench.measure import Figure, compare, peak_memory, take_turns
 from wakelog.reading import read_active
 from wakelog.session import Session
@@ -20,15 +21,21 @@ read_active(JsonlStore(sys.argv[1]), sys.argv[2])
 """
 
 
+def _open_branch(store: JsonlStore, name: str) -> object:
+    return Session(store, name).branch()
+
+
 def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
-    """A log of so many megabytes beside one of 1 MB with the same tail."""
+    """Measure a log of so many megabytes beside one of 1 MB with the same tail."""
     sizes = {"small_user_1": 1_000_000, "large_user_1": megabytes * 1_000_000}
     for name, size in sizes.items():
-        bodies = folded_talk(name.replace("_", "-"), words, bytes_before=size, size=4_000, tail=TAIL_TURNS)
+        bodies = compacted_talk(name.replace("_", "-"), words, bytes_before=size, size=4_000, tail=TAIL_TURNS)
         write_log(folder, name, bodies)
     store = JsonlStore(folder)
-    acts = {name: lambda name=name: read_active(store, name) for name in sizes}
-    acts |= {f"open {name}": lambda name=name: Session(store, name).branch() for name in sizes}
+    acts: dict[str, Callable[[], object]] = {}
+    for name in sizes:
+        acts[name] = partial(read_active, store, name)
+        acts[f"open {name}"] = partial(_open_branch, store, name)
     taken = take_turns(acts, rounds=ROUNDS, warm_up=3)
     large = os.path.getsize(os.path.join(folder, "large_user_1.jsonl")) / 1e6
     for prefix, call in (("", "read_active"), ("open ", "Session(store, name).branch()")):
@@ -36,7 +43,7 @@ def wake(folder: str, words: Words, *, megabytes: int) -> Iterator[Figure]:
         yield Figure(
             group=GROUP,
             what=f"wake a {large:,.0f} MB log with a short active tail, `{call}`",
-            workload=f"folded; {TAIL_TURNS * 4} messages after the fold",
+            workload=f"compacted; {TAIL_TURNS * 4} messages after the compaction",
             floor="the same for a 1 MB log with the same tail",
             goal="≤ 1.5 ×",
             ratio=ours.median / floor.median,

@@ -1,3 +1,3 @@
-"""How long tests wait for something before they call it stuck. No result depends on it: other programs may be busy."""
+"""Limits after which a waiting test fails. No result depends on them: other programs may keep the machine busy."""
 
 PATIENCE_S = 600

@@ -1,4 +1,4 @@
-"""Programs in documents: they are run as they stand, and print what their last comment says."""
+"""Run the programs in documents as they stand; each prints what its last comment says."""
 
 import re
 import subprocess
@@ -9,13 +9,14 @@ _DOCS = Path(__file__).parent.parent / "docs"
 
 
 def programs(page: str) -> list[str]:
-    """The Python programs of a page."""
+    """Return the Python programs of a page."""
     return re.findall(r"^```python\n(.*?)^```$", (_DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
 def check_printed(program: str, folder: Path) -> None:
-    """Runs a program in a folder; what it prints is its last comment, and it complains of nothing."""
-    said = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)[0]
+    """Run a program in a folder; it prints its last comment, and nothing on stderr."""
+    last_comment = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)
+    assert last_comment is not None, "the program does not end with a comment that says what it prints"
     command = [sys.executable, "-W", "error", "-c", program]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", said, flags=re.MULTILINE), "")
+    assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", last_comment[0], flags=re.MULTILINE), "")

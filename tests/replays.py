@@ -1,7 +1,7 @@
-"""Law 11, for every session that a test lets run in this process: what was written can be written again.
+"""Law 11 for every session that a test runs in this process: replay reproduces its log byte for byte.
 
-Sessions whose log a test damaged, or into which a hand wrote what only a runtime writes (mark `meddled`), are no longer
-what the runtime wrote. A store that was made to die stays dead: whoever uses one replays what is behind it.
+Sessions whose log a test damaged, or into which a test wrote entries that only a runtime writes (mark `meddled`), are
+left out: the runtime did not write them. A crashing store stays unusable; a test with one replays the store under it.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from wakelog.testing.crashing_store import CrashingStore
 
 
 def everything_replays(store, names):
-    """Replays sessions of a store, and asserts that the same log comes out."""
+    """Replay sessions of a store and assert that the same log comes out."""
     for name in names:
         again = asyncio.run(replay(store, name)) if _is_whole(store, name) else None
         assert again is None or again.ok, (name, again.reason, again.divergence and again.divergence.recorded)
@@ -30,7 +30,7 @@ def _is_whole(store, name):
 
 
 class Woken:
-    """Takes down which sessions are held in this process."""
+    """Records which sessions are held in this process."""
 
     def __init__(self, holding):
         self._holding = holding
@@ -43,6 +43,6 @@ class Woken:
         return self._holding(runtime, session)
 
     def replay(self):
-        """Replays all of them."""
+        """Replay all recorded sessions."""
         for store, names in self._seen.values():
             everything_replays(store, sorted(names))

@@ -12,7 +12,7 @@ INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
 
 def let_children_begin_with_defaults() -> None:
-    """Replaces "ignored" by a handler for the signals that tests send to their children."""
+    """Replace "ignored" by a handler for the signals that tests send to their children."""
     for number in INHERITED:
         if signal.getsignal(number) is signal.SIG_IGN:
             # `asyncio` and the tests of it expect Python's own handler of SIGINT, and an interrupt ends the run.
@@ -20,4 +20,4 @@ def let_children_begin_with_defaults() -> None:
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """Does nothing, as if the signal were ignored."""
+    """Do nothing, as if the signal were ignored."""

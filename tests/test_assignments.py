@@ -1,4 +1,4 @@
-"""Law 14 in sessions: values of assignments reach no log, blob, index or file name; edits that hold some still run."""
+"""Law 14 for assignments: their values reach no log, blob, index or file name; calls that contain some still run."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import pytest
 from tests.redaction.planted import TYPES, planted
 from tests.runtime.rigs import Rig, asks
 from wakelog.app.agent import Agent
-from wakelog.decide.policy import Policy, policy_in_force, stored_policy
+from wakelog.decide.policy import Policy, RedactMode, policy_in_force, stored_policy
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
@@ -28,11 +28,11 @@ VALUE = "hunter2-x9"
 LINE = f"DB_PASSWORD={VALUE}"
 MARK = "DB_PASSWORD=[redacted: assignment]"
 _ONLY_KEYS = {f"{kind.__name__}.{name}" for kind, names in KEYS_ONLY.items() for name in names}
-_CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
+_HEADER_FIELDS = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
 
 
 def stored(store, name):
-    """All bytes that a store holds of a session, blobs and all."""
+    """Return all bytes that a store holds of a session, with all blobs."""
     refs = [BlobRef(digest=each.digest, bytes=each.bytes) for each in store.blobs.stored()]
     return b"".join([*(line.bytes for line in store.load(name)), *map(store.blobs.get, refs)])
 
@@ -43,11 +43,11 @@ def _is_by_keys(path):
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_every_string_of_every_type(kind):
-    """Law 14: an assignment in any string of any entry loses its value, but for what programs are given again."""
+    """Law 14: an assignment in any string of any entry loses its value, except where a program gets the text again."""
     for path, body in planted(kind, f"use {LINE} now"):
         store = MemoryStore()
         if isinstance(body, SessionEntry):
-            session = Session.create(store, **{name: getattr(body, name) for name in _CARD})
+            session = Session.create(store, **{name: getattr(body, name) for name in _HEADER_FIELDS})
         else:
             session = Session.create(store)
             session.append(body)
@@ -56,8 +56,8 @@ def test_every_string_of_every_type(kind):
 
 
 @pytest.mark.slow
-def test_nothing_on_the_disk(tmp_path):
-    """Issue 15: log, blobs, and the names of files and nodes; the index is built of the log."""
+def test_no_value_is_on_the_disk(tmp_path):
+    """Law 14: not in the log, in blobs, or in the names of files and nodes; the index is built from the log."""
     store = JsonlStore(tmp_path)
     session = Session.create(store, agent=LINE, sender=LINE, title=LINE)
     session.say(f"cat .env\n{LINE}\n")
@@ -73,7 +73,7 @@ def test_nothing_on_the_disk(tmp_path):
 
 
 def test_a_session_is_found_by_the_names_it_was_given():
-    """Law 14: what is taken out of a name depends on what was agreed; the pair finds its session all the same."""
+    """Law 14: redaction of a name depends on the policy; agent and sender find their session under every policy."""
     for rule in ("off", "keys", "assignments"):
         store = MemoryStore()
         session = Session.create(store, agent=LINE, sender="me", redact=rule)
@@ -90,13 +90,14 @@ def _output(monkeypatch, rig, text, shown=""):
     monkeypatch.setattr(type(look), "run", leaking)
 
 
-def test_what_a_tool_puts_out(monkeypatch):
-    """Issue 15: `cat .env` leaves no value in the live output, in the result or in its blob; the names stay."""
+def test_assignments_in_tool_output_are_redacted(monkeypatch):
+    """Law 14: `cat .env` leaves no value in the live output, in the result or in its blob; the names stay."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": "Seen."}]}, clip=1_000)
     _output(monkeypatch, rig, f"A=1\n{LINE}\nB=2\n" * 100, shown=f"live\n{LINE}\nmore\n")
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert MARK in result.text
+    assert result.blob is not None
     assert rig.store.blobs.get(result.blob).decode() == f"A=1\n{MARK}\nB=2\n" * 100
     assert VALUE.encode() not in stored(rig.store, "s")
     journaled = "".join(text for kind, text in rig.events if kind == "journal")
@@ -106,7 +107,7 @@ def test_what_a_tool_puts_out(monkeypatch):
 
 
 def test_a_reply_is_redacted_as_it_streams():
-    """Issue 15: streamed text included, in pieces of three characters; and the log replays."""
+    """Law 14: streamed text included, in pieces of three characters; and the log replays."""
     rig = Rig({"Go.": [{"text": f"Use {LINE} there.", "deltaChars": 3, "thinking": f"It is {LINE}."}]})
     assert rig.say("Go.").text == f"Use {MARK} there."
     shown = "".join(text for kind, text in rig.events if kind in ("shown", "journal"))
@@ -116,7 +117,7 @@ def test_a_reply_is_redacted_as_it_streams():
 
 
 def test_a_call_that_assigns_a_value_is_run():
-    """Issue 15: the input of a call keeps its values, so an edit that holds `password = …` works."""
+    """Law 14: the input of a call keeps its values, so an edit that contains `password = …` works."""
     rig = Rig({"Pay.": [asks(("pay", f'password = "{VALUE}"')), {"text": "Done."}]})
     rig.say("Pay.")
     assert len(rig.values(ToolStarted)) == 1
@@ -127,9 +128,10 @@ def test_a_call_that_assigns_a_value_is_run():
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
-def test_what_is_agreed_decides():
-    """Issue 15: `keys` leaves assignments, `off` leaves everything; forks and the context do as the policy says."""
-    for rule, is_left in (("assignments", False), ("keys", True), ("off", True)):
+def test_the_policy_decides_what_is_redacted():
+    """Law 14: `keys` leaves assignments, `off` leaves everything; forks and the context follow the policy."""
+    rules: dict[RedactMode, bool] = {"assignments": False, "keys": True, "off": True}
+    for rule, is_left in rules.items():
         store = MemoryStore()
         session = Agent(model="demo", system=f"Use {LINE}.", policy=Policy(redact=rule)).begin(store, title=LINE)
         session.say(LINE)
@@ -137,13 +139,13 @@ def test_what_is_agreed_decides():
         assert (VALUE.encode() in stored(store, fork(session).name)) == is_left
 
 
-def test_a_stored_boolean_is_a_word():
-    """Issue 15: true reads as `keys`, false as `off`; the next `context` entry writes the word."""
+def test_a_stored_boolean_is_read_as_a_word():
+    """Law 11: true reads as `keys`, false as `off`; the next `context` entry writes the word."""
     for said, word in ((True, "keys"), (False, "off")):
         policy = policy_in_force(ContextEntry(policy={**stored_policy(Policy()), "redact": said}))
         assert policy.redact == word
         assert stored_policy(policy)["redact"] == word
-        assert Policy(redact=said).redact == word
+        assert Policy(redact=said).redact == word  # type: ignore[arg-type]
     assert policy_in_force(None).redact == policy_in_force(ContextEntry()).redact == "assignments"
     assert (
         policy_in_force(None, rules_version=1).redact
@@ -154,8 +156,8 @@ def test_a_stored_boolean_is_a_word():
 
 @pytest.mark.parametrize("rules", [1, 2])
 @pytest.mark.parametrize("said", [True, False, None])
-def test_a_log_from_before_replays(monkeypatch, rules, said):
-    """Law 11: where the log says true, or a worker of rules 1 wrote it, values of assignments stay as they were."""
+def test_an_older_log_keeps_its_assignments_and_replays(monkeypatch, rules, said):
+    """Law 11: where the log says true, or a worker under rules 1 wrote it, values of assignments stay as they were."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": f"It says {LINE}."}]})
     record = next(value for value in rig.values(ContextEntry))
     policy = {key: value for key, value in record.policy.items() if key != "redact"}
@@ -170,7 +172,7 @@ def test_a_log_from_before_replays(monkeypatch, rules, said):
     assert (found.ok, found.reason, found.divergence) == (True, "", None)
 
 
-def test_a_body_without_one_is_the_same_object():
-    """Hot path: what holds no secret is not copied."""
+def test_a_body_without_a_secret_is_not_copied():
+    """Hot path: an entry without a secret is returned as the same object."""
     body = Message(message=Prompt(content=(Text(text="the password is in the vault: token = next(tokens)"),)))
     assert redact_entry(body) is body

@@ -1,6 +1,6 @@
-"""The case table: hand-made logs with what must come out of them, written down by hand and never computed.
+"""The case table: logs and their expected results, both written by hand and never computed.
 
-Each case is two files: `NN-name.jsonl`, the bytes of a log, and `NN-name.json`, what they mean. Views and
+Each case is two files: `NN-name.jsonl`, the bytes of a log, and `NN-name.json`, what they mean. Projections and
 decisions must satisfy all of them; a bug that is found becomes a case.
 """
 
@@ -62,7 +62,7 @@ def _pending(branch):
 
 
 def test_there_are_enough_cases():
-    """Issue of the spine: at least forty, each with both files and every field."""
+    """At least forty cases, each with both files and every field."""
     assert len(CASES) >= 40
     for path in CASES:
         expected = _expected(path)
@@ -74,7 +74,7 @@ def test_there_are_enough_cases():
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("read", [read_log, read_active], ids=["whole", "tail"])
 def test_case(path, read):
-    """LOG, TREE, VIEW and RUN rows: what each log means, however it is read."""
+    """LOG, TREE, VIEW and RUN rows: the meaning of each log, read as a whole and from its end."""
     expected = _expected(path)
     log = read(store_of(path.read_bytes()), "s")
     branch = log.tree.branch()
@@ -103,7 +103,7 @@ def test_case(path, read):
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_damage_of_case(path):
-    """LOG-9, law 9: what is damaged is reported, and nothing else is."""
+    """LOG-9, law 9: every damaged place is reported, and nothing else is."""
     expected = _expected(path)
     raw = path.read_bytes()
     store = store_of(raw)

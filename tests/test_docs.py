@@ -1,4 +1,4 @@
-"""Documents are run: the README's code and commands work as they stand, and no link leads nowhere."""
+"""Documents are run: the README's code and commands work as they stand, and every link leads to something."""
 
 import os
 import re
@@ -33,12 +33,12 @@ def test_the_readme_commands(tmp_path):
         words = shlex.split(line.removeprefix("$ wakelog"), comments=True)
         done = run([sys.executable, "-m", "wakelog", *words], tmp_path)
         assert done.returncode == 0, (line, done.stderr)
-        # Running says on stderr what the tools do; whatever else is said there is a complaint.
+        # A run reports its tools on stderr; any other line there is an error.
         assert words[0] in ("run", "wake") or (done.stdout and not done.stderr), line
 
 
-def test_the_readme_begins_as_it_should():
-    """What it is in one sentence, the two commands, a picture, the program: in that order."""
+def test_the_readme_begins_with_what_it_is():
+    """One sentence that says what it is, the two commands, a picture, the program: in that order."""
     places = [README.index(sign) for sign in ("**wakelog keeps", "$ make demo", "$ make test", "![", "```python")]
     assert places == sorted(places)
 
@@ -49,8 +49,8 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_the_map_is_short():
-    """CONTRIBUTING is a map of the house in under a hundred lines, and every file it names is there."""
+def test_the_contributing_page_is_short():
+    """CONTRIBUTING has under a hundred lines, and every file it names exists."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert text.count("\n") < 100
     named = re.findall(r"`([a-z_/]+\.py)`", text)
@@ -60,7 +60,7 @@ def test_the_map_is_short():
     ] == []
 
 
-def test_the_tests_of_every_promise_are_there():
+def test_the_tests_of_every_promise_exist():
     """`docs/reliability.md`: each promise names what tests it, and each file and module that is named exists."""
     text = (ROOT / "docs" / "reliability.md").read_text()
     rows = [line.split(" | ") for line in text.split("## Figures")[0].splitlines() if line.startswith("| ")]
@@ -75,15 +75,15 @@ def test_the_tests_of_every_promise_are_there():
 
 
 def _places(name):
-    """Where a file or module that a document names may be."""
+    """Return the places where a file or module that a document names may be."""
     if name.startswith("tests/"):
         return [ROOT / name]
     module = name.removeprefix("python -m ").replace(".", "/")
     return [folder / f"{module}{end}" for folder in (ROOT, ROOT / "src") for end in (".py", "/__main__.py")]
 
 
-def test_every_rig_with_the_mark_faults_is_run():
-    """`make test-faults` names the files and folders of all rigs: a rig elsewhere would be run by no command."""
+def test_every_test_with_the_mark_faults_is_run():
+    """`make test-faults` names the files and folders of all of them: a test elsewhere would be run by no command."""
     (rigs,) = re.findall(r"^RIGS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     marked = [path for path in (ROOT / "tests").rglob("test_*.py") if "pytest.mark." + "faults" in path.read_text()]
     assert len(marked) >= 4
@@ -91,6 +91,6 @@ def test_every_rig_with_the_mark_faults_is_run():
         assert any(path.is_relative_to(ROOT / rig) for rig in rigs.split()), path
 
 
-def test_the_version_is_said_once():
+def test_the_version_is_written_once():
     pyproject = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{VERSION}"' in pyproject

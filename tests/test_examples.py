@@ -1,4 +1,4 @@
-"""The examples run: each as a process in an empty folder, without a network, and says what its page says it shows."""
+"""The examples run: each as a process in an empty folder, without a network, and prints what its page says."""
 
 import ast
 import json
@@ -19,13 +19,13 @@ from wakelog import Session, latest, open_store
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
-# What may be relied on: the names of the package, and the rooms that docs/tools.md and docs/format.md describe.
+# Names that examples may use: those of the package, and those that docs/tools.md and docs/format.md describe.
 PUBLIC = {"wakelog", "wakelog.ports.runtime", "wakelog.ports.stores", "wakelog.tools", "wakelog.log.entry"}
 
 
 @pytest.fixture
 def example(tmp_path):
-    """Begins an example in a folder of its own, where nothing of this machine's user is found."""
+    """Start an example in a folder of its own, isolated from the files of the user who runs the tests."""
     empty = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")}
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
 
@@ -47,8 +47,8 @@ def example(tmp_path):
     return begin
 
 
-def said(begun):
-    """What an example says until its end, which is a good one."""
+def output_of(begun):
+    """Return what an example prints until it exits, which must be with code 0."""
     out, err = begun.communicate(timeout=PATIENCE_S)
     assert (begun.returncode, err) == (0, "")
     return out.splitlines()
@@ -64,12 +64,12 @@ def test_they_are_all_listed_and_run():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_what_they_are_like(path):
-    """Under sixty lines, opening with what it shows and how to run it, made of public names, a real model in sight."""
+def test_each_example_is_short_and_uses_public_names(path):
+    """Under sixty lines; begins with what it shows and how to run it; public names only; names a real model."""
     text = path.read_text()
     tree = ast.parse(text)
     assert len(text.splitlines()) < 60
-    assert f"python {path.name}" in ast.get_docstring(tree)
+    assert f"python {path.name}" in (ast.get_docstring(tree) or "")
     assert re.search(r"(anthropic|openai):NAME|^MODEL = ", text, re.MULTILINE)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
     rooms = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in found}
@@ -84,8 +84,8 @@ def test_links_lead_somewhere():
 
 
 def test_a_tool_with_receipts(example, tmp_path):
-    """Law 6: killed between the effect and its result; asked, not repeated."""
-    assert said(example(1)) == [
+    """Law 6: killed between the effect and its result, the tool is asked for a receipt and not run again."""
+    assert output_of(example(1)) == [
         "the first process was killed: True",
         "the second one woke its session: Done: use charge",
         "    charged Ada 500 cents",
@@ -96,35 +96,36 @@ def test_a_tool_with_receipts(example, tmp_path):
 
 
 def test_a_bot(example, tmp_path):
-    """RUN-10: a message for each reply, in a session for each person; the next process goes on with them."""
+    """RUN-10: a message for each reply, in a session for each sender; the next process continues them."""
     typed = '17: use hours with {"day": "Sunday"}\n18: hello\n'
-    lines = said(example(2, typed=typed))
+    lines = output_of(example(2, typed=typed))
     assert lines[0] == "bot: I will use hours."
     assert "    closed" in lines
-    again = said(example(2, typed='17: use hours with {"day": "Monday"}\n'))
+    again = output_of(example(2, typed='17: use hours with {"day": "Monday"}\n'))
     assert again[-1] == "    9 to 18"
     assert sorted(path.name for path in (tmp_path / "sessions").glob("*.jsonl")) == ["bot_17_1.jsonl", "bot_18_1.jsonl"]
     assert len(list((tmp_path / "room").iterdir())) == 5
 
 
-def test_the_bot_mixes_nobody_up(example, tmp_path):
-    """ST-1: people whose ids look alike, or are in any script, have sessions of their own, in the next process too."""
+def test_the_bot_keeps_senders_apart(example, tmp_path):
+    """ST-1: senders whose ids look alike, or are in any script, have their own sessions, in the next process too."""
     people = ["tg:12345", "TG 12345", "tg-12345", "Иван", "Мария", "王小明", "李雷"]
     for word in ("my PIN is", "once more, my PIN is"):
-        said(example(2, typed="".join(f"{person}: {word} 77{at}77\n" for at, person in enumerate(people))))
+        output_of(example(2, typed="".join(f"{person}: {word} 77{at}77\n" for at, person in enumerate(people))))
     store = open_store(str(tmp_path / "sessions"))
     logs = {stat.name: b"".join(line.bytes for line in store.load(stat.name)).decode() for stat in store.sessions()}
     assert len(logs) == len(people)
     for at, person in enumerate(people):
         name = latest(store, "bot", person)
+        assert name is not None
         assert {other for other in range(len(people)) if f"77{other}77" in logs[name]} == {at}
         assert logs[name].count('"role":"user"') == 2
     store.close()
 
 
-def test_the_bot_delivers_what_it_owes(example, tmp_path):
-    """Law 5: a reply that was not sent is the same message again, without anybody saying anything."""
-    said(example(2, typed='17: use hours with {"day": "Sunday"}\n'))
+def test_the_bot_delivers_undelivered_replies(example, tmp_path):
+    """RUN-9: a reply that was not sent is sent by the next process as the same message, without a new prompt."""
+    output_of(example(2, typed='17: use hours with {"day": "Sunday"}\n'))
     (log,) = (tmp_path / "sessions").glob("bot_17_*.jsonl")
     lines = log.read_bytes().splitlines(keepends=True)
     last = max(at for at, line in enumerate(lines) if json.loads(line)["type"] == "sent")
@@ -132,13 +133,13 @@ def test_the_bot_delivers_what_it_owes(example, tmp_path):
     room = {path.name: path.read_text() for path in (tmp_path / "room").iterdir()}
     newest = max(tmp_path.glob("room/*"), key=lambda path: path.name)
     newest.unlink()
-    assert said(example(2, typed=""))[-1] == "    closed"
+    assert output_of(example(2, typed=""))[-1] == "    closed"
     assert {path.name: path.read_text() for path in (tmp_path / "room").iterdir()} == room
 
 
 def test_a_hook(example):
-    """VIEW-7: fresh in each run, never history."""
-    assert said(example(3)) == [
+    """VIEW-7: made fresh in each run, never stored as history."""
+    assert output_of(example(3)) == [
         "the model was told: Open tickets of ann: 7: the door squeaks.",
         "the model was told: Open tickets of ann: 7: the door squeaks; 8: the door is gone.",
         "in the history: False",
@@ -146,8 +147,8 @@ def test_a_hook(example):
 
 
 def test_a_policy_for_compaction(example):
-    """VIEW-4: folded over the mark, nothing lost."""
-    lines = said(example(4))
+    """VIEW-4: compacted above the threshold, and nothing is lost."""
+    lines = output_of(example(4))
     tokens = [int(line.split()[1]) for line in lines if re.fullmatch(r"\w+: \d+ tokens", line)]
     assert len(tokens) == 6
     assert max(tokens) <= 500
@@ -156,15 +157,15 @@ def test_a_policy_for_compaction(example):
 
 
 def test_sub_agents(example):
-    """TREE-6: each a session of its own, whose last reply is the result."""
-    lines = said(example(5))
+    """TREE-6: each is a session of its own, and its last reply is the tool result."""
+    lines = output_of(example(5))
     assert "        Cold, and the wind comes from ahead." in lines
     assert lines[-2:] == [f"agent_user_{number}: change → prompt → reply → call → reply" for number in (2, 3)]
 
 
 def test_a_regression_test(example, tmp_path):
-    """RUN-14: recorded once, replayed ever after; a log that was meddled with, or a tool that changed, is noticed."""
-    assert said(example(6)) == said(example(6)) == ["replayed: agent_user_1"]
+    """RUN-14: recorded once, replayed many times; an edited log or a changed tool is noticed."""
+    assert output_of(example(6)) == output_of(example(6)) == ["replayed: agent_user_1"]
     (log,) = (tmp_path / "recorded").glob("*.jsonl")
     recorded = log.read_bytes()
     log.write_bytes(recorded.replace(b'"text":"XIV"', b'"text":"XVI"'))
@@ -174,7 +175,7 @@ def test_a_regression_test(example, tmp_path):
 
 
 def events(address):
-    """The events of a page, to the end of the stream."""
+    """Yield the events of a page to the end of the stream."""
     with urllib.request.urlopen(f"{address}events", timeout=PATIENCE_S) as stream:
         text = stream.read().decode()
     found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", text)
@@ -182,7 +183,7 @@ def events(address):
 
 
 def test_a_web_page(example):
-    """The log is followed: the reply in pieces, then whole; who comes late is told the same; another site, nothing."""
+    """The log is followed: the reply in pieces, then whole; a late reader gets the same, another origin nothing."""
     begun = example(7)
     address = begun.stdout.readline().split()[1]
     with urllib.request.urlopen(address, timeout=PATIENCE_S) as page:
@@ -196,7 +197,7 @@ def test_a_web_page(example):
     messages = [what["message"] for kind, what in told if kind == "entry" and what["type"] == "message"]
     assert pieces
     assert messages[-1]["content"][0]["text"] == "One wave, one <wave> more, and a third."
-    # The journal is gone when the reply is whole: who looks every now and then may miss its end.
+    # The journal is removed when the reply is complete, so a reader that polls may miss its end.
     assert messages[-1]["content"][0]["text"].startswith("".join(pieces))
     assert told[-1] == ("end", {})
     assert [what for kind, what in events(address) if kind == "entry"] == [
@@ -210,12 +211,12 @@ def test_a_web_page(example):
 def test_an_anthropic_loop(example, tmp_path):
     """ST-10: two tools and an answer; `tests/recording/test_example_loops.py` kills it."""
     with Loopback(answer) as server:
-        assert said(example(8, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="k")) == ["Done: paid 30 euros"]
+        assert output_of(example(8, ANTHROPIC_BASE_URL=server.url, ANTHROPIC_API_KEY="k")) == ["Done: paid 30 euros"]
     assert (tmp_path / "payments.txt").read_text() == "30\n"
 
 
 def test_an_openai_loop(example, tmp_path):
     """ST-10: the same with the Responses API."""
     with Loopback(answer) as server:
-        assert said(example(9, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="k")) == ["Done: paid 30 euros"]
+        assert output_of(example(9, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="k")) == ["Done: paid 30 euros"]
     assert (tmp_path / "payments.txt").read_text() == "30\n"

@@ -1,4 +1,4 @@
-"""Where a project is, as git itself would say, from files alone; a hostile repository makes nobody wait (law 13)."""
+"""Project folder and branch as git would say, read from files alone; a hostile repository cannot block (law 13)."""
 
 import os
 import subprocess
@@ -15,8 +15,8 @@ def git(folder, *words):
     subprocess.run(["git", *config, *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_branches_worktrees_and_loose_commits(tmp_path):
-    """What git itself would say, in a repository, below it, in a worktree of it, and on no branch at all."""
+def test_branches_worktrees_and_detached_heads(tmp_path):
+    """As git says: in a repository, below it, in a worktree of it, and with a detached head."""
     repo, tree = tmp_path / "repo", tmp_path / "tree"
     (repo / "a" / "b").mkdir(parents=True)
     git(repo, "init")
@@ -30,23 +30,23 @@ def test_branches_worktrees_and_loose_commits(tmp_path):
     assert git_root(str(repo / "a")) == str(repo)
 
 
-def test_a_repository_that_is_none(tmp_path):
-    """Law 13: what a hostile folder holds in the place of git's files is at most a short line."""
+def test_hostile_git_files_become_at_most_a_short_line(tmp_path):
+    """Law 13: whatever stands in the place of git's files, the result is at most a short line."""
     (tmp_path / ".git").mkdir()
     assert git_branch(str(tmp_path)) == ""
     (tmp_path / ".git" / "HEAD").write_bytes(b"ref: refs/heads/" + b"x" * 100_000 + b"\nmore")
     assert len(git_branch(str(tmp_path))) < 5_000
 
 
-def test_a_pipe_in_the_place_of_a_file(tmp_path):
-    """Law 13: nobody waits for somebody to write into it."""
+def test_a_pipe_in_the_place_of_a_file_does_not_block(tmp_path):
+    """Law 13: reading does not wait for a writer."""
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git" / "HEAD")
     assert git_branch(str(tmp_path)) == ""
 
 
-def test_the_folders_on_the_way(tmp_path):
-    """From the top of the repository; a link is where it leads to."""
+def test_the_folders_from_the_repository_to_here(tmp_path):
+    """From the top of the repository; links are resolved."""
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)
     (repo / "a" / "b").mkdir(parents=True)

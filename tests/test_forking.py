@@ -1,4 +1,4 @@
-"""Forking into a session of its own: by reference, settled, reported when the parent is gone (TREE-4)."""
+"""Forking into a session of its own: by reference, with open calls settled, and a missing parent reported (TREE-4)."""
 
 import os
 
@@ -25,8 +25,8 @@ def story(tmp_path):
     return SessionBuilder(JsonlStore(str(tmp_path)))
 
 
-def test_a_fork_goes_on_by_itself(story):
-    """TREE-4: two timelines run on independently, and nothing is copied."""
+def test_a_fork_continues_independently(story):
+    """TREE-4: parent and fork continue independently, and nothing is copied."""
     story.user("one")
     story.reply("two")
     child = fork(story.session)
@@ -40,7 +40,7 @@ def test_a_fork_goes_on_by_itself(story):
 
 
 def test_a_fork_of_a_fork(story):
-    """TREE-4: the back-link names the session that really holds the entry."""
+    """TREE-4: the back-link names the session that holds the entry itself."""
     first = story.user("one")
     child = fork(story.session)
     second = child.say("two")
@@ -51,8 +51,8 @@ def test_a_fork_of_a_fork(story):
     assert shallow.read().header.value.parent.session == story.session.id
 
 
-def test_a_fork_before_a_fold(story):
-    """TREE-5: a fork from before a compaction sees the full history, one from behind it the summary."""
+def test_a_fork_from_before_a_compaction_sees_the_full_history(story):
+    """TREE-5: a fork from before a compaction sees the full history, one from after it the summary."""
     story.user("one")
     before = story.reply("two")
     story.session.compact("sum")
@@ -61,8 +61,8 @@ def test_a_fork_before_a_fold(story):
     assert texts(fork(story.session, after.id)) == ["sum", "three"]
 
 
-def test_going_back_before_the_parents_fold(story):
-    """TREE-5: in a fork of a folded session, an inherited entry from before the fold still has its full history."""
+def test_going_back_before_the_parents_compaction(story):
+    """TREE-5: in a fork of a compacted session, an inherited entry from before it still has its full history."""
     story.user("a")
     story.reply("b")
     kept = story.user("c")
@@ -70,7 +70,7 @@ def test_going_back_before_the_parents_fold(story):
     story.reply("d")
     child = fork(story.session)
     assert texts(child) == ["sum", "c", "d"]
-    assert child._log.tree.partial
+    assert child.tree.partial
     child.move_head(kept.id)
     for session in (child, Session(story.store, child.id)):
         assert texts(session) == ["a", "b", "c"]
@@ -82,7 +82,7 @@ def test_going_back_before_the_parents_fold(story):
 
 
 def test_open_calls_are_settled(story):
-    """DESIGN 3: a new session never runs its parent's calls."""
+    """Law 7: a new session never runs its parent's calls; each gets a result."""
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {})])
     story.started(reply, "t1")
     result = story.result(reply, "t1", "done")
@@ -94,7 +94,7 @@ def test_open_calls_are_settled(story):
     assert len(pending(story.session.branch()).open_tool_calls) == 1
 
 
-def test_only_a_log_that_proves_it_says_not_run(story):
+def test_only_a_call_that_provably_never_started_is_skipped(story):
     """Law 6: a call of a reply that this runtime asked for and never started is skipped; any other is unknown."""
     story.user("go")
     call = story.call("made")
@@ -107,7 +107,7 @@ def test_only_a_log_that_proves_it_says_not_run(story):
     assert (unknown.effective_status, "Not run" in unknown.text) == ("unknown", False)
 
 
-def test_a_parent_that_is_gone(story):
+def test_a_missing_or_changed_parent_is_reported(story):
     """TREE-4: missing or changed is reported like damage; the fork's own entries are still served."""
     story.user("one")
     child = fork(story.session)
@@ -126,7 +126,7 @@ def test_a_parent_that_is_gone(story):
 
 
 def test_a_fork_that_is_its_own_ancestor(tmp_path):
-    """Bad input: a circle is reported, not followed."""
+    """A cycle of parents is reported, not followed."""
     line = b'{"type":"session","id":"%s","parent":{"session":"%s","entry":"%s"}}\n'
     (tmp_path / "a.jsonl").write_bytes(line % (b"a", b"b", b"b"))
     (tmp_path / "b.jsonl").write_bytes(line % (b"b", b"a", b"a"))
@@ -135,6 +135,6 @@ def test_a_fork_that_is_its_own_ancestor(tmp_path):
     assert len(log.entries) == 1
 
 
-def test_forking_from_nowhere(story):
+def test_forking_from_an_unknown_entry_is_refused(story):
     with pytest.raises(NotFound):
         fork(story.session, "nobody")

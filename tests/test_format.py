@@ -1,9 +1,10 @@
-"""docs/format.md is the source of truth: its examples are read, its tables are compared with the code."""
+"""docs/format.md is the source of truth: its examples are read, and its tables are compared with the code."""
 
 import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -22,7 +23,7 @@ LOGS = [(log, json.loads(means)) for (_, kind, log), (_, _, means) in pairwise(F
 
 
 def _rows(title):
-    """The rows of the first table after a line, as {first cell: set of names in the last cell}."""
+    """Return the rows of the first table after a line, as {first cell: set of names in the last cell}."""
     table = TEXT.split(title, 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in table.split("\n")[1:]]
     return {row[0].strip("`"): set(row[-1].split(", ")) for row in cells}
@@ -42,7 +43,7 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize(("log", "means"), LOGS)
 def test_examples_mean_what_they_say(log, means):
-    """LOG-2: each example log opens, and is what the document says it is."""
+    """LOG-2: each example log can be read, and means what the document says."""
     read = read_log(store_of(log.encode()), "s")
     branch = read.tree.branch()
     found = {
@@ -60,6 +61,7 @@ def test_the_line():
     (line,) = [text for _, kind, text in FENCES if kind == "line"]
     assert list(json.loads(line)) == ["v", "seq", "type", "id", "parentId", "timestamp", "turnId", "message", "h"]
     value = decode(line.encode().strip())
+    assert isinstance(value, entry.Message)
     assert list(json.loads(encode(msgspec.structs.replace(value, v=None, seq=None)))) == list(json.loads(line))[2:-1]
 
 
@@ -79,7 +81,7 @@ def test_tables_are_the_code(title, parent, shared):
 
 
 def test_inner_values_are_the_code():
-    """LOG-15: the values inside bodies too."""
+    """LOG-15: the values inside bodies, too."""
     assert _rows("Inner values:") == {
         "session.parent": _keys(entry.Origin),
         "context.sources": _keys(entry.InstructionSource),
@@ -90,9 +92,9 @@ def test_inner_values_are_the_code():
 
 def test_damage_kinds_are_the_code():
     """LOG-9: every kind of damage is explained."""
-    assert set(_rows("## 5. Damage")) == set(DamageKind.__args__)
+    assert set(_rows("## 5. Damage")) == set(get_args(DamageKind))
 
 
 def test_unsynced_types_are_named():
-    """Law 4: which types are not synced is said in the document."""
+    """Law 4: the document names the types that are not synced."""
     assert all(f"`{name}`" in TEXT.split("`fdatasync` for every type but", 1)[1] for name in UNSYNCED_TYPES)

@@ -1,4 +1,4 @@
-"""Golden logs of version 1: never edited, always read, always meaning the same (law 10, law 11).
+"""Golden logs of version 1: never edited; they can always be read and always mean the same (laws 10 and 11).
 
 `known.json` was written once, with the logs. If one of these tests fails, the change is wrong, not the file.
 """
@@ -30,13 +30,13 @@ def golden(request):
     return raw, KNOWN[request.param], store_of(raw)
 
 
-def test_nobody_has_edited_them(golden):
+def test_the_golden_logs_are_unchanged(golden):
     """Law 1, for the test data itself."""
     raw, known, _ = golden
     assert hashlib.sha256(raw).hexdigest() == known["sha256"]
 
 
-def test_they_are_read_whole(golden):
+def test_the_golden_logs_are_read_without_damage(golden):
     """LOG-7, LOG-11: every entry decodes to its type, and nothing is damaged."""
     _, known, store = golden
     log = read_log(store, "s")
@@ -44,8 +44,8 @@ def test_they_are_read_whole(golden):
     assert not any(isinstance(entry.value, UnknownBody) for entry in log.entries)
 
 
-def test_their_chain_holds(golden):
-    """DESIGN 3: the seal of the last line is the one it always was."""
+def test_the_chain_of_seals_holds(golden):
+    """Law 11: the seal of the last line is the one it was when the log was written."""
     _, known, store = golden
     proof = verify_seals(store.load("s"))
     assert (proof.broken, proof.unsealed, proof.head) == ((), 0, known["head"])
@@ -53,14 +53,14 @@ def test_their_chain_holds(golden):
 
 @pytest.mark.parametrize("read", [read_log, read_active])
 def test_their_contexts_never_change(golden, read):
-    """VIEW-9: what the model would see has the digest it always had."""
+    """VIEW-9: the context of the model has the digest it had when the log was written."""
     _, known, store = golden
     branch = read(store, "s").tree.branch()
     assert {plan: build_context(branch, plan).digest for plan in known["contexts"]} == known["contexts"]
 
 
-def test_every_type_is_among_them():
-    """LOG-15: the golden logs hold each type at least once that there was when they were written."""
+def test_the_golden_logs_contain_every_type():
+    """LOG-15: the golden logs contain each type that existed when they were written."""
     raw = (FOLDER / "every-type.jsonl").read_bytes()
     types = {entry.type for entry in read_log(store_of(raw), "s").entries}
     assert types | {"send_failed"} == NODE_TYPES | ANNOTATION_TYPES
@@ -68,8 +68,9 @@ def test_every_type_is_among_them():
 
 @pytest.mark.parametrize("name", ["story", "every-type"])
 def test_encoding_is_stable(name):
-    """Law 11: what we once wrote, we would write again, byte for byte."""
+    """Law 11: what was once written would be written again, byte for byte."""
     for entry in read_log(store_of((FOLDER / f"{name}.jsonl").read_bytes()), "s").entries:
+        assert not isinstance(entry.value, UnknownBody)
         assert encode(msgspec.structs.replace(entry.value, v=None, seq=None), rules_version=1) == unseal(entry.raw)
 
 

@@ -1,7 +1,7 @@
 """Sessions written under rules 1 replay byte for byte under every later version (law 11, decision 029).
 
 The logs in `golden/rules-1` were written before `activity.rules` existed, by workers that were killed, cancelled,
-overtaken and folded. They are never edited: if one of these tests fails, the change is wrong.
+overtaken and made to compact. They are never edited: if one of these tests fails, the change is wrong.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ KNOWN = json.loads((FOLDER / "known.json").read_text())
 
 
 def _store(case):
-    """A store with one golden session, the sessions it refers to, and the blobs."""
+    """Return a store with one golden session, the sessions it refers to, and the blobs."""
     store = MemoryStore()
     for path in (FOLDER / case).glob("*.jsonl"):
         raw = path.read_bytes()
@@ -46,8 +46,8 @@ def test_it_replays_byte_for_byte(case):
     assert again.workers > 0
 
 
-def test_the_corpus_is_broad():
-    """A corpus without faults, cancels, folds, forks and unknown outcomes would prove little."""
+def test_the_golden_sessions_are_varied():
+    """They contain faults, cancels, compactions, forks and unknown outcomes."""
     words = b"".join(path.read_bytes() for path in FOLDER.glob("*/main.jsonl"))
     for word in (
         b'"type":"cancelled"',

@@ -54,7 +54,7 @@ def store(request, tmp_path):
     ids=lambda body: body.type,
 )
 def test_media_are_blobs(store, body):
-    """LOG-12: wherever a message can hold an image or audio, the line holds its digest and the store its bytes."""
+    """LOG-12: wherever a message can contain an image or audio, the line has its digest and the store its bytes."""
     session = Session.create(store)
     entry = session.append(body)
     assert len(entry.raw) < 2_000
@@ -67,22 +67,22 @@ def test_media_are_blobs(store, body):
 
 
 def test_a_blob_stands_before_the_entry():
-    """LOG-12: a crash between the two leaves a blob that nobody names, never a name without a blob."""
+    """LOG-12: a crash between the two leaves an unreferenced blob, never a reference without a blob."""
     rig = Rig({})
     rig.kinds()
     rig.session.say(Prompt(content=(PICTURE,)))
     assert rig.kinds() == ["blob", "message"]
 
 
-def test_what_is_no_base64_stays_and_holds_no_secret():
-    """LOG-12, law 14: there are no bytes to keep elsewhere; the text is redacted like any other."""
+def test_invalid_base64_stays_in_the_line_and_is_redacted():
+    """LOG-12, law 14: it has no bytes to store elsewhere; the text is redacted like any other."""
     session = Session.create(MemoryStore())
     entry = session.say(Prompt(content=(Image(mime_type="image/png", data=f"no base64 {KEY}"),)))
     assert entry.value.message.content == (Image(mime_type="image/png", data=f"no base64 {MARK}"),)
 
 
 def test_media_in_the_context():
-    """Law 8: a picture counts by its digest, which stays; the request carries the bytes."""
+    """Law 8: a picture enters the context by its digest, which never changes; the request has the bytes."""
     store = MemoryStore()
     session = Session.create(store, model="m", provider="p")
     session.say(Prompt(content=(PICTURE, SOUND)))
@@ -94,21 +94,31 @@ def test_media_in_the_context():
     assert message.content == (PICTURE, SOUND)
 
 
-def _showing(rig, monkeypatch, outcome):
+def parts_of(entry):
+    """Return the parts of an entry's message."""
+    return entry.value.message.content
+
+
+def blob_of(store, part):
+    """Return the bytes that a part refers to."""
+    return store.blobs.get(part.blob)
+
+
+def _return_outcome(rig, monkeypatch, outcome):
     async def run(tool, call):
         return outcome
 
     monkeypatch.setattr(type(rig.outside.tools[0]), "run", run)
 
 
-def test_what_a_tool_shows(monkeypatch):
-    """LOG-12, law 11: media of a tool are parts of its result, go to the model, and are there again in a replay."""
+def test_media_of_a_tool_are_parts_of_its_result(monkeypatch):
+    """LOG-12, law 11: they are sent to the model, and a replay has them again."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]})
-    _showing(rig, monkeypatch, ToolOutcome("[image: image/png]", media=(PICTURE, SOUND)))
+    _return_outcome(rig, monkeypatch, ToolOutcome("[image: image/png]", media=(PICTURE, SOUND)))
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert [type(part) for part in result.content] == [Text, Image, Audio]
-    assert rig.store.blobs.get(result.content[1].blob) == BYTES
+    assert blob_of(rig.store, result.content[1]) == BYTES
     tree, last = read_log(rig.store, "s").tree, rig.values(ModelCall)[-1]
     context, answers = context_of_call(tree, last)
     assert context.digest == last.context_digest
@@ -117,12 +127,12 @@ def test_what_a_tool_shows(monkeypatch):
 
 
 @pytest.mark.parametrize("text", [LONG, "\x01" * 3_000_000, "é" * 9_000_000], ids=["lines", "escapes", "accents"])
-def test_a_prompt_too_long_for_a_line(store, text):
-    """LOG-12: it is no error: the whole is a blob, the entry has its two ends, and the model sees the entry."""
+def test_a_prompt_too_long_for_a_line_becomes_a_blob(store, text):
+    """LOG-12: the whole text is a blob; the entry has its beginning and end, and the model sees the entry."""
     session = Session.create(store, model="m", provider="p")
     entry = session.say(text)
-    (part,) = entry.value.message.content
-    assert store.blobs.get(part.blob).decode() == text
+    (part,) = parts_of(entry)
+    assert blob_of(store, part).decode() == text
     assert len(part.text.encode()) <= TEXT_KEPT_BYTES
     assert (part.text[:5], part.text[-4:]) == (text[:5], text[-4:])
     assert "bytes left out" in part.text
@@ -142,7 +152,7 @@ def test_a_prompt_too_long_for_a_line(store, text):
     ids=lambda body: body.type,
 )
 def test_every_long_text_fits(body):
-    """LOG-12: whoever says it and wherever it stands; what bound it to its provider goes with the words."""
+    """LOG-12: for every type that contains text; what binds the text to its provider is dropped with it."""
     store = MemoryStore()
     session = Session.create(store)
     entry = session.append(body)
@@ -152,20 +162,19 @@ def test_every_long_text_fits(body):
     assert stored.bytes == len(LONG)
 
 
-def test_only_as_much_as_needed_is_clipped():
-    """LOG-12: a text that fits stays whole, and beside a long one the short ones do."""
+def test_only_texts_that_do_not_fit_are_clipped():
+    """LOG-12: a text that fits stays whole, and so do short texts beside a long one."""
     store = MemoryStore()
     session = Session.create(store)
     fits = "x" * 12_000_000
-    assert session.say(fits).value.message.content == (Text(text=fits),)
-    first, second, third = session.say(
-        Prompt(content=(Text(text="y" * 9_000_000), Text(text="z" * 8_000_000), Text(text="hi")))
-    ).value.message.content
+    assert parts_of(session.say(fits)) == (Text(text=fits),)
+    long = Prompt(content=(Text(text="y" * 9_000_000), Text(text="z" * 8_000_000), Text(text="hi")))
+    first, second, third = parts_of(session.say(long))
     assert (first.blob is None, second.blob is None, third) == (False, True, Text(text="hi"))
 
 
-def test_what_cannot_be_clipped_is_refused():
-    """Law 10: what is no text of a message is the caller's mistake, as before."""
+def test_content_that_cannot_be_clipped_is_refused():
+    """Law 10: data that is not text of a message cannot be clipped; that is an error of the caller."""
     session = Session.create(MemoryStore())
     with pytest.raises(UsageError, match="too long for one line"):
         session.append(Custom(custom_type="x", data="x" * 17_000_000))
@@ -174,17 +183,17 @@ def test_what_cannot_be_clipped_is_refused():
 
 
 def test_a_blob_of_a_text_holds_no_secret():
-    """Law 14: the whole text is redacted before any of it is kept."""
+    """Law 14: the whole text is redacted before any of it is stored."""
     store = MemoryStore()
     session = Session.create(store)
     entry = session.say(f"{LONG} {KEY}")
-    (part,) = entry.value.message.content
-    assert store.blobs.get(part.blob).decode() == redact(f"{LONG} {KEY}").text
-    assert KEY.encode() not in store.blobs.get(part.blob)
+    (part,) = parts_of(entry)
+    assert blob_of(store, part).decode() == redact(f"{LONG} {KEY}").text
+    assert KEY.encode() not in blob_of(store, part)
 
 
-def test_a_long_prompt_that_waited():
-    """Law 11: it is taken up from the queue as it stands there, and replays."""
+def test_a_long_queued_prompt_replays():
+    """Law 11: it is taken from the queue as it is stored there, and replays."""
     rig = Rig({})
     queued = rig.session.append(Queued(message=Prompt(content=LONG)))
     rig.provider = Play({queued.value.message.text: [{"text": "Read."}]})
@@ -194,10 +203,10 @@ def test_a_long_prompt_that_waited():
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
-def test_a_long_result(monkeypatch):
-    """Law 11: a result that the policy does not clip is clipped by its line, and replays."""
+def test_a_long_result_replays(monkeypatch):
+    """Law 11: a result that the policy does not clip is clipped to fit its line, and replays."""
     rig = Rig({"Look.": [asks(("look", 1)), {"text": "I see."}]}, clip=100_000_000)
-    _showing(rig, monkeypatch, ToolOutcome(LONG))
+    _return_outcome(rig, monkeypatch, ToolOutcome(LONG))
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert result.content[0].blob is not None
@@ -205,7 +214,7 @@ def test_a_long_result(monkeypatch):
 
 
 def test_rules_1_kept_media_in_the_line():
-    """Law 11: what an older worker took up from the queue stands in its line, and is written so again."""
+    """Law 11: media that a worker under rules 1 took from the queue stay in the line when it is written again."""
     rig = Rig({"": [{"text": "I see."}]})
     inline = Queued(id="q1", parent_id="s", timestamp="2026-01-01T10:00:00.000Z", message=Prompt(content=(PICTURE,)))
     rig.store.plant("s", encode(inline, rules_version=1) + b"\n")

@@ -1,4 +1,4 @@
-"""docs/library.md is run: its programs print what they say, and every name in it is there."""
+"""docs/library.md is run: its programs print what they say, and every name in it exists."""
 
 import importlib
 import re
@@ -24,7 +24,7 @@ def test_a_program_prints_its_last_comment(program, tmp_path):
 
 
 def test_every_port_and_suite_is_there():
-    """The table of ports names protocols and suites as they are."""
+    """The table of ports names protocols and suites that exist."""
     rows = re.findall(r"^\| (`.*?`) \|.*\| (.*?) \|$", TEXT, re.MULTILINE)
     assert len(rows) == 6
     for named, suites in rows:

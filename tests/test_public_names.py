@@ -1,4 +1,4 @@
-"""The public surface, held by a test: adding or losing a name is a decision, not an accident."""
+"""The public names of the package are fixed by tests: adding or removing one is a deliberate change."""
 
 import ast
 import subprocess
@@ -20,43 +20,46 @@ def test_names_are_sorted_and_few():
 
 
 @pytest.mark.parametrize("name", wakelog.__all__)
-def test_every_name_is_there(name):
-    """And is the very thing it says: no module of the package hides one of them."""
+def test_every_name_exists(name):
+    """Each is the object of that name, and no module of the package hides it."""
     value = getattr(wakelog, name)
     assert getattr(value, "__name__", "__version__") == name
     assert not (SOURCE / f"{name}.py").exists()
 
 
 def test_type_checkers_see_the_same_names():
-    """What is imported for type checkers and what is looked up at run time cannot drift apart."""
+    """The imports for type checkers and the names looked up at run time are the same."""
     tree = ast.parse((SOURCE / "__init__.py").read_text())
     (guard,) = [node for node in tree.body if isinstance(node, ast.If)]
     seen = {
-        (alias.asname or alias.name, statement.module.removeprefix("wakelog."))
+        (alias.asname or alias.name, (statement.module or "").removeprefix("wakelog."))
         for statement in guard.body
+        if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
+    assert all(isinstance(statement, ast.ImportFrom) for statement in guard.body)
     assert seen == set(wakelog._MODULE_OF.items())
     assert {name for name, _ in seen} == set(wakelog.__all__)
 
 
-def test_importing_costs_nothing():
-    """DESIGN 9, start-up: the package itself loads neither msgspec nor click."""
+def test_importing_loads_no_other_package():
+    """Start-up time: the package itself loads neither msgspec nor click."""
     code = "import sys, wakelog; print(any(name in sys.modules for name in ('msgspec', 'click', 'sqlite3', 'rich')))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "False\n"
 
 
-def test_the_error_tree_is_drawn():
-    """The tree at the top of errors.py is the tree."""
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+def test_the_error_tree_in_the_docstring_is_complete():
+    """The tree at the top of errors.py has every class."""
+    found = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
+    classes = [value for value in found if issubclass(value, errors.WakelogError)]
     drawn = [line.strip("│├└─ ").split()[0] for line in errors.__doc__.splitlines() if line.startswith("    ")]
+    assert classes == found
     assert sorted(drawn) == sorted(cls.__name__ for cls in classes)
-    assert all(issubclass(cls, errors.WakelogError) for cls in classes)
     assert len({cls.kind for cls in classes}) == len(classes)
 
 
-def test_every_file_opens_with_its_law():
-    """House rule: each source file says what lives there."""
+def test_every_source_file_has_a_docstring():
+    """Each source file begins with what it is for."""
     bare = [path for path in SOURCE.rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text()))]
     assert bare == []

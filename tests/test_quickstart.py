@@ -1,4 +1,4 @@
-"""The README's quick start: an agent with a tool of its own, a run, a kill, a wake, a fork, in under fifteen lines."""
+"""The README's quick start: an agent with its own tool, a run, a kill, a wake, a fork, in under fifteen lines."""
 
 import os
 import re
@@ -12,7 +12,7 @@ PROGRAM = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
 
 
 def started(folder, program=PROGRAM):
-    """The program as a reader would start it."""
+    """Run the program as a reader would."""
     places = {"XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
     words = [sys.executable, "-W", "error", "-c", program]
     return subprocess.run(words, cwd=folder, env=os.environ | places, capture_output=True, text=True, check=False)
@@ -24,7 +24,7 @@ def test_it_is_short():
 
 
 def test_it_is_killed_and_wakes(tmp_path):
-    """RUN-2, law 6: the same program twice; the tool that was begun is not begun again, and its outcome is unknown."""
+    """RUN-2, law 6: the same program twice; a started tool is not started again, and its outcome is unknown."""
     killed = started(tmp_path)
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "")
     woken = started(tmp_path)
@@ -34,8 +34,8 @@ def test_it_is_killed_and_wakes(tmp_path):
     assert log.count('"type":"tool_started"') == 1
 
 
-def test_a_tool_that_survives_is_no_trouble(tmp_path):
-    """The first change that anybody makes: without the kill it runs, wakes at once, and forks."""
+def test_without_the_kill_it_runs_and_forks(tmp_path):
+    """The first change a reader makes: without the kill it runs, wakes at once, and forks."""
     program = PROGRAM.replace(
         "    os.kill(os.getpid(), 9)  # the process dies in the middle of it", '    return "published"'
     )

@@ -1,4 +1,4 @@
-"""From a store to a log: everything, or as much as the head needs; damage reported, nothing written (law 9)."""
+"""From a store to a log: everything, or as much as the head needs; damage is reported, nothing is written (law 9)."""
 
 import os
 
@@ -13,8 +13,8 @@ from wakelog.stores.jsonl import JsonlStore
 from wakelog.testing.builders import SessionBuilder
 
 
-class Counting(JsonlStore):
-    """A store that counts the bytes of the lines it was asked for."""
+class CountingStore(JsonlStore):
+    """A store that counts the bytes of the lines it returns."""
 
     read = 0
 
@@ -31,11 +31,11 @@ class Counting(JsonlStore):
 
 @pytest.fixture
 def story(tmp_path):
-    return SessionBuilder(Counting(str(tmp_path)))
+    return SessionBuilder(CountingStore(str(tmp_path)))
 
 
-def test_entries_and_active(story):
-    """VIEW-3: two reads of one truth: all that ever happened, and what follows the last fold."""
+def test_all_entries_and_the_active_part(story):
+    """VIEW-3: two reads of one log: everything that happened, and what follows the last compaction."""
     for number in range(5):
         story.user(f"p{number}")
     kept = story.session.tree.head
@@ -48,11 +48,11 @@ def test_entries_and_active(story):
     assert [node.value.message.text for node in part.nodes if isinstance(node.value, Message)] == ["p4", "last"]
 
 
-def test_reading_the_tail_reads_the_tail(story):
-    """DESIGN 9: what is read does not grow with the log."""
+def test_reading_the_tail_does_not_grow_with_the_log(story):
+    """VIEW-3: the bytes read for the active part depend on the part after the last compaction."""
 
     def cost():
-        fresh = Counting(story.store.folder.path)
+        fresh = CountingStore(story.store.folder.path)
         log = read_active(fresh, story.session.id)
         assert log.tree.partial
         return fresh.read
@@ -71,12 +71,12 @@ def test_reading_the_tail_reads_the_tail(story):
     assert cost() < before * 1.2
 
 
-def test_a_log_without_a_fold_is_read_once(story):
-    """No detour: where there is nothing to stop at, the backward read is the whole read."""
+def test_a_log_without_a_compaction_is_read_once(story):
+    """Reading backwards to the beginning is the whole read; nothing is read twice."""
     for _ in range(50):
         story.user("x")
     size = os.path.getsize(story.store.folder.log_path(story.session.name))
-    fresh = Counting(story.store.folder.path)
+    fresh = CountingStore(story.store.folder.path)
     log = read_active(fresh, story.session.id)
     assert not log.tree.partial
     assert len(log.entries) == 51
@@ -84,7 +84,7 @@ def test_a_log_without_a_fold_is_read_once(story):
 
 
 def test_newer_logs_name_both_versions(tmp_path):
-    """LOG-7: the version is validated on open."""
+    """LOG-7: the version is checked when a log is opened."""
     (tmp_path / "n.jsonl").write_bytes(b'{"type":"session","id":"n","version":3}\n')
     for read in (read_log, read_active):
         with pytest.raises(NewerFormat, match=r"format 3.* up to 1"):
@@ -117,8 +117,8 @@ def test_reading_changes_nothing(story, tmp_path):
     assert seen() == before
 
 
-def test_a_session_without_its_first_line(tmp_path):
-    """Law 9: the session then goes by its name."""
+def test_a_session_without_its_first_line_is_found_by_name(tmp_path):
+    """Law 9: its id is lost with the line."""
     (tmp_path / "hurt.jsonl").write_bytes(
         b'gone\n{"type":"message","id":"m","message":{"role":"user","content":"x"}}\n'
     )
@@ -126,6 +126,6 @@ def test_a_session_without_its_first_line(tmp_path):
     assert (log.id, log.header, len(log.entries)) == ("hurt", None, 1)
 
 
-def test_nobody(tmp_path):
+def test_an_unknown_session_is_not_found(tmp_path):
     with pytest.raises(NotFound):
         read_log(JsonlStore(str(tmp_path)), "nobody")

@@ -27,8 +27,9 @@ def test_the_versions_agree():
 def test_the_changelog_has_the_version():
     """The newest version is the one in pyproject.toml, with a date; older ones follow in order."""
     found = re.findall(r"^## (?!Unreleased)(.*)$", CHANGELOG, re.MULTILINE)
-    titles = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) - (\d{4}-\d\d-\d\d)", title) for title in found]
-    assert all(titles), found
+    matches = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) - (\d{4}-\d\d-\d\d)", title) for title in found]
+    titles = [title for title in matches if title is not None]
+    assert len(titles) == len(found), found
     versions = [(tuple(map(int, title.groups()[:3])), dt.date.fromisoformat(title[4])) for title in titles]
     assert versions == sorted(versions, reverse=True)
     assert ".".join(map(str, versions[0][0])) == VERSION
@@ -44,6 +45,13 @@ def test_changes_are_sorted_by_kind():
         assert sections == [kind for kind in kinds if kind in sections]
 
 
+def distribution(requirement):
+    """Return the name of the distribution in a requirement such as `click>=8.2`."""
+    found = re.match(r"[\w-]+", requirement)
+    assert found is not None
+    return found[0]
+
+
 def test_the_testing_extra_has_what_the_suites_import():
     """`pip install 'wakelog[testing]'` is enough to import all of `wakelog.testing`."""
     imported = set()
@@ -53,13 +61,13 @@ def test_the_testing_extra_has_what_the_suites_import():
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 imported.add(node.module.partition(".")[0])
-    declared = {re.match(r"[\w-]+", line)[0].replace("-", "_") for line in PROJECT["dependencies"]}
-    extra = {re.match(r"[\w-]+", line)[0] for line in PROJECT["optional-dependencies"]["testing"]}
+    declared = {distribution(line).replace("-", "_") for line in PROJECT["dependencies"]}
+    extra = {distribution(line) for line in PROJECT["optional-dependencies"]["testing"]}
     assert imported - sys.stdlib_module_names - {"wakelog"} - declared == extra
 
 
 def test_dev_tools_are_pinned():
-    """Everyone, and CI, runs the same versions."""
+    """Developers and CI run the same versions."""
     assert all("==" in line for line in PROJECT["optional-dependencies"]["dev"])
 
 

@@ -1,4 +1,4 @@
-"""Files for contributors: templates, workflow, hooks and editor settings are valid and ask for what they should."""
+"""Files for contributors (templates, workflow, hooks and editor settings) are valid and ask for what is needed."""
 
 import configparser
 import re

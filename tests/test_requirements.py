@@ -26,12 +26,12 @@ class Section(msgspec.Struct, frozen=True):
     items: dict[str, str]
 
     def references(self, name: str) -> list[tuple[str, str]]:
-        """The (path, function) pairs in one item; function is empty where a whole file is named."""
+        """Return the (path, function) pairs in one item; function is empty where a whole file is named."""
         return REFERENCE.findall(self.items.get(name, ""))
 
 
 def sections(text: str, heading: str) -> list[Section]:
-    """The sections of a page whose heading line matches; its first group is the id."""
+    """Return the sections of a page whose heading line matches; its first group is the id."""
     parts = re.split(rf"^{heading}: .+$", text, flags=re.MULTILINE)[1:]
     return [Section(name, _items(body)) for name, body in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -43,7 +43,7 @@ def _items(body: str) -> dict[str, str]:
 
 @functools.cache
 def names_in(path: str) -> frozenset[str]:
-    """The test functions of a file, methods included, and its test classes: one may only subclass a suite."""
+    """Return the test functions of a file, methods included, and its test classes: one may only subclass a suite."""
     tree = ast.parse((ROOT / path).read_text())
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     named = (node.name for node in ast.walk(tree) if isinstance(node, kinds))
@@ -51,13 +51,13 @@ def names_in(path: str) -> frozenset[str]:
 
 
 def is_test_file(path: str) -> bool:
-    """Test modules of this project, and the suites that it ships."""
+    """Return whether a file is a test module of this project or a suite that it ships."""
     is_suite = path.startswith("src/wakelog/testing/") and path.endswith("_suite.py")
     return is_suite or (path.startswith("tests/") and Path(path).name.startswith("test_"))
 
 
 def missing_tests(section: Section) -> list[str]:
-    """Tests that are named and do not exist; one more line where none is named at all."""
+    """Return the tests that are named and do not exist, and one more line where none is named at all."""
     named = section.references("Tests")
     found = [] if named else [f"{section.id}: names no test"]
     for path, function in named:
@@ -69,14 +69,14 @@ def missing_tests(section: Section) -> list[str]:
 
 
 def missing_modules(section: Section) -> list[str]:
-    """Modules that are named and do not exist; one more line where none is named at all."""
+    """Return the modules that are named and do not exist, and one more line where none is named at all."""
     named = section.references("Code")
     found = [] if named else [f"{section.id}: names no module"]
     return found + [f"{section.id}: there is no {path}" for path, _ in named if not (ROOT / path).is_file()]
 
 
 def problems(laws: str, rows: str) -> list[str]:
-    """Everything that is wrong with the two pages."""
+    """Return every problem of the two pages."""
     found = []
     for law in sections(laws, r"## (Law [0-9]+)"):
         found += missing_modules(law) + missing_tests(law)
@@ -90,19 +90,19 @@ def problems(laws: str, rows: str) -> list[str]:
 
 
 def defined(laws: str, rows: str) -> list[str]:
-    """The ids of the two pages in their order: `law 1`, `LOG-1`."""
+    """Return the ids of the two pages in their order: `law 1`, `LOG-1`."""
     found = [*sections(laws, r"## (Law [0-9]+)"), *sections(rows, r"### ([A-Z]+-[0-9]+)")]
     return [section.id.replace("Law", "law") for section in found]
 
 
 def cited_in(text: str) -> set[str]:
-    """The ids that a text cites, in the form of `defined`. Of a range only its two ends are known."""
+    """Return the ids that a text cites, in the form of `defined`. Of a range only its two ends are found."""
     laws = {f"law {number}" for listed in NUMBERS.findall(text) for number in re.findall(r"[0-9]+", listed)}
     return laws | set(ROW_ID.findall(text))
 
 
 def scanned_files() -> list[Path]:
-    """Sources, tests, documents and case tables. Golden logs are data, not text of this project."""
+    """Return sources, tests, documents and case tables. Golden logs are data, not text of this project."""
     files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "Makefile")]
     for folder in ("src", "tests", "docs", "bench", "examples"):
         files += [path for path in (ROOT / folder).rglob("*") if path.suffix in SCANNED]
@@ -110,12 +110,12 @@ def scanned_files() -> list[Path]:
 
 
 def test_the_pages_name_what_exists():
-    """Every law and every row that is not planned names modules and tests, and all of them are there."""
+    """Every law and every row that is not planned names modules and tests, and all of them exist."""
     assert problems(LAWS.read_text(), ROWS.read_text()) == []
 
 
 def test_the_ids_have_no_gap():
-    """Ids are counted from 1 and stand in order, so that none is lost or defined twice."""
+    """Ids are counted from 1 and in order, so that none is lost or defined twice."""
     found = defined(LAWS.read_text(), ROWS.read_text())
     counts = {prefix: sum(name.startswith(f"{prefix}-") for name in found) for prefix in PREFIXES}
     counted = [f"{prefix}-{number}" for prefix in PREFIXES for number in range(1, counts[prefix] + 1)]
@@ -124,7 +124,7 @@ def test_the_ids_have_no_gap():
 
 
 def test_every_cited_id_is_defined():
-    """A citation in sources, tests or documents leads to a law or a row."""
+    """A citation in sources, tests or documents refers to a law or a row."""
     known = set(defined(LAWS.read_text(), ROWS.read_text()))
     places: dict[str, list[str]] = {}
     for path in scanned_files():
@@ -152,7 +152,7 @@ def test_citations_are_found(text, cited):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("test_every_link_is_on_a_branch", "test_no_such", "TREE-1: tests/log/test_tree.py has no test test_no_such"),
+        ("test_every_node_is_on_a_branch", "test_no_such", "TREE-1: tests/log/test_tree.py has no test test_no_such"),
         (
             "tests/log/test_tree.py::test_every",
             "tests/log/none.py::test_every",
@@ -176,6 +176,6 @@ def test_a_broken_row_is_found(old, new, problem):
 
 
 def test_a_broken_law_is_found():
-    """A law has no status: without a test it is always wrong."""
+    """A law has no status: without a test it is always a problem."""
     broken = re.sub(r"^- Tests: .*(\n  .*)*", "", LAWS.read_text(), count=1, flags=re.MULTILINE)
     assert problems(broken, ROWS.read_text()) == ["Law 1: names no test"]

@@ -1,4 +1,4 @@
-"""Law 14, LOG-13: no string of any entry reaches storage with a secret in it, whoever appends it and however."""
+"""Law 14, LOG-13: no string of any entry is stored with a secret in it, however the entry is appended."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
 from tests.runtime.test_tool_run import _write_of
 from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import HookSettings, Policy
 from wakelog.errors import UsageError
 from wakelog.forking import fork
@@ -24,17 +25,17 @@ from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
 
-_CARD = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
+_HEADER_FIELDS = ("cwd", "agent", "sender", "title", "provider", "model", "settings", "parent")
 
 
 def stored(store, name):
-    """All bytes that a store holds of a session, blobs and all."""
+    """Return all bytes that a store holds of a session, with all blobs."""
     refs = [BlobRef(digest=each.digest, bytes=each.bytes) for each in store.blobs.stored()]
     return b"".join([*(line.bytes for line in store.load(name)), *map(store.blobs.get, refs)])
 
 
-def _lost_with_its_place(path):
-    """A part that its provider signed goes without what was signed, or goes: the mark goes with it."""
+def _is_dropped_with_its_part(path):
+    """Whether the place belongs to a part that its provider signed, which is dropped with its mark."""
     return "bound" in path or "Thinking.signature" in path
 
 
@@ -46,7 +47,7 @@ def test_every_string_of_every_type(kind):
     for path, body in bodies:
         store = MemoryStore()
         if isinstance(body, SessionEntry):
-            session = Session.create(store, **{name: getattr(body, name) for name in _CARD})
+            session = Session.create(store, **{name: getattr(body, name) for name in _HEADER_FIELDS})
         else:
             session = Session.create(store)
             session.append(body)
@@ -55,12 +56,12 @@ def test_every_string_of_every_type(kind):
             "SessionHeader.app",
             "SessionHeader.timestamp",
         )
-        assert written or _lost_with_its_place(path), path
+        assert written or _is_dropped_with_its_part(path), path
         assert KEY not in session.name
 
 
-def test_nothing_on_the_disk(tmp_path):
-    """Law 14: logs, blobs, leases, journals, and the names of files and of links."""
+def test_no_key_is_on_the_disk(tmp_path):
+    """Law 14: not in logs, blobs, leases or journals, and not in the names of files and of links."""
     store = JsonlStore(tmp_path)
     said = f"use {KEY} now"
     session = Session.create(store, agent=KEY, sender=KEY, title=said, cwd=f"/{KEY}")
@@ -73,17 +74,17 @@ def test_nothing_on_the_disk(tmp_path):
     session.release(lease)
     session.append(Terminated(reason=said))
     for folder, folders, files in os.walk(tmp_path):
-        # Names of files are in small letters, and cut.
+        # Names of files are in lower case, and clipped.
         assert KEY[5:20].lower() not in " ".join((*folders, *files)).lower()
         for file in files:
             assert KEY.encode() not in (Path(folder) / file).read_bytes(), file
             assert not os.path.islink(Path(folder) / file) or KEY not in os.readlink(Path(folder) / file)
 
 
-def test_a_session_that_keeps_secrets():
-    """DESIGN 5: where the policy says so, the first line, the context and forks keep what they are given."""
+def test_a_policy_can_switch_redaction_off():
+    """Law 14: with redaction off, the first line, the context and forks are stored as given."""
     store = MemoryStore()
-    policy = Policy(redact=False, hooks=(HookSettings(name="x", options={"a": KEY}),))
+    policy = Policy(redact="off", hooks=(HookSettings(name="x", options={"a": KEY}),))
     session = Agent(model="demo", policy=policy).begin(store, cwd=f"/{KEY}", title=KEY)
     assert (session.tree.header.cwd, session.tree.header.title) == (f"/{KEY}", KEY)
     assert fork(session).tree.header.cwd == f"/{KEY}"
@@ -92,7 +93,7 @@ def test_a_session_that_keeps_secrets():
 
 
 def test_a_policy_without_its_secrets_is_written_once():
-    """Law 2: what the log holds is compared with what it would hold, so the same agent says nothing new."""
+    """Law 2: the redacted policy is compared with the one in the log, so the same agent writes nothing new."""
     store = MemoryStore()
     agent = Agent(
         model="demo", policy=Policy(hooks=(HookSettings(name="x", options={"a": KEY}),)), params={"extra": KEY}
@@ -102,8 +103,8 @@ def test_a_policy_without_its_secrets_is_written_once():
     assert KEY.encode() not in stored(store, session.name)
 
 
-def test_a_hook_that_lost_its_secret_is_not_run():
-    """Law 14: with a mark in its options a program would do something else; the model is told why it said nothing."""
+def test_a_hook_with_a_redacted_option_is_not_run():
+    """Law 14: with a mark in its options a program would behave differently; the model gets the reason instead."""
     hooks = (HookSettings(name="notes", options={"command": ["echo", KEY]}),)
     rig = Rig({"Go.": [{"text": "Done."}]}, hooks=hooks)
     rig.say("Go.")
@@ -111,18 +112,15 @@ def test_a_hook_that_lost_its_secret_is_not_run():
     assert MARK.encode() in stored(rig.store, "s")
 
 
-def test_a_channel_is_not_named_by_a_secret():
-    """Law 14: a channel is found by its name in the log, so a name that would not be kept is refused at once."""
-
-    class Channel:
-        name = KEY
+def test_a_channel_name_that_looks_like_a_secret_is_refused():
+    """Law 14: a channel is found by its name in the log, and a redacted name would not be found."""
 
     with pytest.raises(UsageError, match="a channel name looks like a secret"):
-        LiveRuntime(MemoryStore(), channels=[Channel()])
+        LiveRuntime(MemoryStore(), channels=[MemoryChannel(KEY)])
 
 
-def _intending(rig, monkeypatch):
-    """Lets every tool write a key down before it begins."""
+def _intend_a_key(rig, monkeypatch):
+    """Make every tool record a key before it starts."""
 
     async def prepare(tool, call):
         return {"token": KEY}
@@ -135,10 +133,10 @@ def _wake(rig, rules):
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_what_a_tool_intends(monkeypatch, rules):
-    """Law 11: a log from before is replayed as it was written, key and all; one of today holds none."""
+def test_the_intent_of_a_tool_is_redacted(monkeypatch, rules):
+    """Law 11: an older log replays as it was written, with the key; a new log contains none."""
     rig = Rig({"Pay.": [asks(("pay", 1)), {"text": "Paid."}]})
-    _intending(rig, monkeypatch)
+    _intend_a_key(rig, monkeypatch)
     rig.session.say("Pay.")
     _wake(rig, rules)
     (started,) = rig.values(ToolStarted)
@@ -147,10 +145,10 @@ def test_what_a_tool_intends(monkeypatch, rules):
     assert (found.ok, found.reason, found.divergence) == (True, "", None)
 
 
-def test_an_intent_that_lost_its_secret_proves_nothing(monkeypatch):
-    """Law 6: a tool is not asked what became of a call whose intent is not the one it had."""
+def test_a_redacted_intent_proves_nothing(monkeypatch):
+    """Law 6: a tool is not asked about a call whose recorded intent was changed by redaction."""
     rig = Rig({"Go.": [asks(("book", 1)), {"text": "Booked."}]})
-    _intending(rig, monkeypatch)
+    _intend_a_key(rig, monkeypatch)
     rig.session.say("Go.")
     assert rig.die(_write_of(rig, "tool_started") + 1)
     assert rig.outside.receipts

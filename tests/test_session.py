@@ -1,4 +1,4 @@
-"""The only writer: stamping, placing, queueing, retrying (LOG-10, LOG-15, TREE-2, TREE-3, ST-1, ST-7)."""
+"""The session is the only writer: stamps, parents, queueing, retries (LOG-10, LOG-15, TREE-2, TREE-3, ST-1, ST-7)."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def say(text):
 
 
 def test_the_first_line(store):
-    """LOG-4: the first line says who, where, with what and in which format."""
+    """LOG-4: the first line has agent, sender, working directory, model and format version."""
     made = Session.create(store, agent="Crab", sender="tg:1", cwd="/repo", title="T", model="m", settings={"a": 1})
     card = made.read().header.value
     assert (card.agent, card.sender, card.number, card.cwd, card.version) == ("Crab", "tg:1", 1, "/repo", 1)
@@ -46,7 +46,7 @@ def test_creating_is_idempotent(store):
 
 
 def test_turns(session):
-    """LOG-15: every entry of a turn names the prompt it began with."""
+    """LOG-15: every entry of a turn names the prompt that began it."""
     prompt = session.say("go")
     reply = session.append(Message(message=Reply(content="done")))
     annotation = session.append(ModelCall(call_id="c", reply_id="r"), at=prompt.id)
@@ -70,7 +70,7 @@ def test_a_clock_that_goes_back_changes_no_order(store):
 
 
 def test_saying_at_the_head(session):
-    """TREE-2, TREE-3: what is said goes under the head, wherever that is."""
+    """TREE-2, TREE-3: a message is appended below the head, wherever the head is."""
     first = session.say("one")
     session.say("two")
     session.move_head(first.id)
@@ -80,8 +80,8 @@ def test_saying_at_the_head(session):
     assert len(session.read().tree.leaves()) == 2
 
 
-def test_under_is_a_conflict_where_something_stands(session):
-    """DESIGN 3: two writers never branch by accident."""
+def test_appending_below_a_node_with_children_is_a_conflict(session):
+    """TREE-2: two writers never branch by accident; a branch needs `fork=True`."""
     first = session.say("one")
     session.append(say("two"), at=first.id)
     before = len(session.read().entries)
@@ -93,8 +93,8 @@ def test_under_is_a_conflict_where_something_stands(session):
         session.append(say("four"), at="nobody")
 
 
-def test_two_sessions_objects_see_each_other(store, session):
-    """LOG-10: a writer that was overtaken reads what the other wrote and goes on from there."""
+def test_two_session_objects_see_each_other(store, session):
+    """LOG-10: a writer that was overtaken reads what the other wrote and continues from there."""
     other = Session(store, session.id)
     chain = [session.say("a"), other.say("b"), session.say("c"), other.say("d")]
     assert [entry.value.parent_id for entry in chain[1:]] == [entry.id for entry in chain[:-1]]
@@ -102,7 +102,7 @@ def test_two_sessions_objects_see_each_other(store, session):
 
 
 def test_an_entry_with_an_id_is_appended_once(store, session):
-    """Law 4: a doubtful append is tried again by id."""
+    """Law 4: an append with an unknown outcome is tried again with the same id."""
     body = Message(id="mine", message=Prompt(content=(Text(text="once"),)))
     first = session.append(body)
     session.say("later")
@@ -114,8 +114,8 @@ def test_an_entry_with_an_id_is_appended_once(store, session):
     assert len(session.read().entries) == 3
 
 
-class Doubtful(MemoryStore):
-    """A store whose append is done but not acknowledged, once."""
+class DoubtfulStore(MemoryStore):
+    """A store whose first append is written but not acknowledged."""
 
     fails = 1
 
@@ -127,9 +127,9 @@ class Doubtful(MemoryStore):
         return sealed
 
 
-def test_an_append_nobody_acknowledged():
-    """Law 4: after a failure the same entry is found by its id, and stands once."""
-    session = Session.create(Doubtful())
+def test_an_unacknowledged_append_is_written_once():
+    """Law 4: after a failure the same entry is found by its id, and is in the log once."""
+    session = Session.create(DoubtfulStore())
     body = Message(id="mine", message=Prompt(content="x"))
     with pytest.raises(StoreError):
         session.append(body)
@@ -137,8 +137,8 @@ def test_an_append_nobody_acknowledged():
     assert [entry.id for entry in session.read().entries[1:]] == ["mine"]
 
 
-def test_people_are_queued_while_the_agent_is_busy(store, session):
-    """DESIGN 4: a message becomes queued while a lease is held or a call is open."""
+def test_messages_are_queued_while_the_agent_is_busy(store, session):
+    """RUN-11: a message is queued while a lease is held or a call is open."""
     lease = session.acquire("worker", ttl_s=60)
     assert session.say("wait").type == "queued"
     with pytest.raises(Conflict):
@@ -153,7 +153,7 @@ def test_people_are_queued_while_the_agent_is_busy(store, session):
 
 
 def test_leases(store, session):
-    """DESIGN 4, law 6: the fence is the seq of the entry that took the lease; a lost one cannot append."""
+    """Law 6: the fence is the seq of the entry that took the lease; a lost lease cannot append."""
     other = Session(store, session.id)
     lease = session.acquire("one", ttl_s=60)
     assert session.read().entries[lease.fence].value.holder == "one"
@@ -169,7 +169,7 @@ def test_leases(store, session):
 
 
 def test_compacting(store, session):
-    """VIEW-4: a fold says from where it keeps, and nothing is deleted."""
+    """VIEW-4: a compaction says from where it keeps, and nothing is deleted."""
     session.say("one")
     kept = session.say("two")
     before = [line.raw for line in store.load(session.id)]
@@ -177,19 +177,19 @@ def test_compacting(store, session):
         session.compact("  ")
     with pytest.raises(UsageError):
         session.compact("sum", first_kept="nobody")
-    fold = session.compact("sum", first_kept=kept.id)
-    assert fold.value.state.head == kept.id
+    compaction = session.compact("sum", first_kept=kept.id)
+    assert compaction.value.state.head == kept.id
     assert [line.raw for line in store.load(session.id)][: len(before)] == before
-    assert Session(store, session.id)._log.tree.partial
+    assert Session(store, session.id).tree.partial
 
 
-def test_entries_behind_the_fold(store, session):
+def test_entries_before_a_compaction_can_be_used(store, session):
     """TREE-5: from a tail, old entries can still be named, branched from and labelled."""
     old = session.say("one")
     session.say("two")
     session.compact("sum")
     fresh = Session(store, session.id)
-    assert fresh._log.tree.partial
+    assert fresh.tree.partial
     assert fresh.label(old.id, "here").value.parent_id == old.id
     with pytest.raises(Conflict):
         fresh.append(say("x"), at=old.id)
@@ -199,12 +199,12 @@ def test_entries_behind_the_fold(store, session):
 
 
 def test_torn_tails_are_noted(tmp_path):
-    """LOG-9: the first append behind a torn tail says so; from then on it is known."""
+    """LOG-9: the first append after a torn tail records it; from then on it is known."""
     store = JsonlStore(str(tmp_path))
     session = Session.create(store)
     session.say("one")
-    with open(store.folder.log_path(session.name), "ab") as log:
-        log.write(b'{"v":1,"seq":2,"type":"mess')
+    with open(store.folder.log_path(session.name), "ab") as file:
+        file.write(b'{"v":1,"seq":2,"type":"mess')
     two = Session(store, session.id).say("two")
     session.say("three")
     log = session.read()
@@ -214,8 +214,8 @@ def test_torn_tails_are_noted(tmp_path):
     assert two.seq == 3
 
 
-def test_a_log_nobody_can_read(tmp_path):
-    """LOG-9: with no readable entry there is nothing to append to, and that is said."""
+def test_an_unreadable_log_is_not_appended_to(tmp_path):
+    """LOG-9: without a readable entry there is nothing to append to; the error says so."""
     (tmp_path / "x.jsonl").write_bytes(b"garbage\n")
     session = Session(JsonlStore(str(tmp_path)), "x")
     with pytest.raises(Damaged):
@@ -224,7 +224,7 @@ def test_a_log_nobody_can_read(tmp_path):
 
 
 def test_newer_logs_are_not_written_to(tmp_path):
-    """LOG-7: what we cannot understand we do not add to."""
+    """LOG-7: a log of a newer format is not appended to."""
     store = JsonlStore(str(tmp_path))
     session = Session.create(store)
     path = store.folder.log_path(session.name)
@@ -239,8 +239,8 @@ def test_newer_logs_are_not_written_to(tmp_path):
         Session(store, "new")
 
 
-def test_facts_and_settings(session):
-    """DESIGN 3: an annotation hangs on what it speaks about and never moves the head."""
+def test_annotations_and_settings(session):
+    """TREE-1: an annotation belongs to the node it describes and never moves the head."""
     first = session.say("one")
     setting = session.append(Setting(key="a", value=1))
     label = session.append(Label(target_id=first.id, label="x"), at=first.id)
@@ -248,19 +248,19 @@ def test_facts_and_settings(session):
     assert session.tree.head == setting.id
 
 
-def test_compacting_with_what_is_behind_the_tail(store, session):
-    """VIEW-4: a later fold may keep more than an earlier one did."""
+def test_a_compaction_may_keep_entries_before_an_earlier_one(store, session):
+    """VIEW-4: a later compaction may keep more than an earlier one did."""
     old = session.say("one")
     session.compact("first")
     fresh = Session(store, session.id)
-    assert fresh._log.tree.partial
+    assert fresh.tree.partial
     fresh.compact("second", first_kept=old.id)
     assert [node.id for node in active_part(fresh.branch()).nodes] == [old.id]
     assert [node.id for node in active_part(Session(store, session.id).branch()).nodes] == [old.id]
 
 
-def test_a_queue_has_an_end(store):
-    """DESIGN 5, RUN-11: a hundred messages may wait; one more is refused to whoever says it, and nothing is lost."""
+def test_the_queue_is_bounded(store):
+    """RUN-11: a hundred messages may be queued; one more is refused, and nothing is lost."""
     session = Session.create(store, clock=FixedClock())
     session.acquire("somebody", ttl_s=60)
     for number in range(QUEUE_MAX):
@@ -271,7 +271,7 @@ def test_a_queue_has_an_end(store):
     assert session.last_seq == before
 
 
-def test_two_senders_whose_names_hold_different_keys_stay_two(tmp_path):
+def test_two_senders_whose_names_contain_different_keys_stay_two(tmp_path):
     """ST-1 and law 14: a key in a sender's name is not written, and does not make two people one."""
     store = JsonlStore(str(tmp_path))
     keys = [f"sk-ant-api03-{letter * 40}" for letter in "ab"]

@@ -1,4 +1,4 @@
-"""RUN-21: ending a session for good: when it is refused, and what force drops."""
+"""RUN-21: ending a session for good: when it is refused, and what `force` drops."""
 
 import pytest
 
@@ -15,13 +15,13 @@ PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone.
 
 
 def _asking():
-    """A session that waits for a person to approve a tool."""
+    """Return a session that waits for a person to approve a tool."""
     rig = Rig(PAY, approvals={"pay": "ask"})
     assert isinstance(rig.say("Pay.").decision, Await)
     return rig
 
 
-def test_a_session_at_rest_is_ended():
+def test_an_idle_session_is_ended():
     rig = Rig(PAY)
     rig.say("Go on.")
     ended = rig.session.end("enough")
@@ -32,8 +32,8 @@ def test_a_session_at_rest_is_ended():
     assert len(rig.entries) == before
 
 
-def test_open_calls_keep_a_session_from_its_end():
-    """RUN-21: refused by name; by force the turn is cancelled first, and what was dropped is reported."""
+def test_open_calls_prevent_the_end():
+    """RUN-21: the error names the call; with force the turn is cancelled first, and what was dropped is reported."""
     rig = _asking()
     rig.session.say("And then?")
     with pytest.raises(Conflict, match="open tool call pay"):
@@ -48,7 +48,7 @@ def test_open_calls_keep_a_session_from_its_end():
     assert rig.outside.effects == {}
 
 
-def test_replies_that_were_not_delivered_keep_it_too():
+def test_undelivered_replies_prevent_the_end():
     rig = Rig(PAY)
     rig.outside.channel.breaks = True
     rig.say("Go on.")
@@ -58,7 +58,7 @@ def test_replies_that_were_not_delivered_keep_it_too():
     assert [debt.channel for debt in ended.dropped.undelivered] == ["outbox"]
 
 
-def test_a_worker_that_died_keeps_it_until_its_lease_ends():
+def test_the_lease_of_a_dead_worker_prevents_the_end_until_it_expires():
     rig = Rig(PAY)
     session = rig.session
     session.say("Go on.")
@@ -70,7 +70,7 @@ def test_a_worker_that_died_keeps_it_until_its_lease_ends():
 
 
 def test_a_worker_that_has_not_left_may_still_leave():
-    """RUN-21: a lease that ran out, an end, and then the old worker: it leaves, and writes nothing else."""
+    """RUN-21: after its lease expired and the session was ended, the old worker leaves, and writes nothing else."""
     rig = Rig(PAY)
     worker = rig.session
     lease = worker.acquire("w", ttl_s=60)
@@ -82,7 +82,7 @@ def test_a_worker_that_has_not_left_may_still_leave():
 
 
 @pytest.mark.parametrize("act", [request_cancel, retry_turn, lambda session: session.say("more")])
-def test_people_are_refused(act):
+def test_messages_to_an_ended_session_are_refused(act):
     rig = Rig(PAY)
     rig.session.say("Pay.")
     rig.session.end()
@@ -91,7 +91,7 @@ def test_people_are_refused(act):
 
 
 def test_a_compaction_does_not_hide_the_end():
-    """Law 2: known from a tail, from the whole, and to a session object that was open all along."""
+    """Law 2: known from a tail, from the whole log, and to a session object that was open before."""
     rig = Rig(PAY)
     rig.say("Go on.")
     rig.session.compact("so far")
@@ -103,7 +103,7 @@ def test_a_compaction_does_not_hide_the_end():
             session.say("more")
 
 
-def test_it_can_be_forked():
+def test_an_ended_session_can_be_forked():
     rig = Rig(PAY)
     rig.say("Go on.")
     rig.session.end()

@@ -20,13 +20,13 @@ print(subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, tex
 
 
 def test_a_run_with_ignored_signals_has_children_with_defaults():
-    """As under `nohup … &`: the run itself goes on ignoring SIGHUP, SIGQUIT and SIGTERM."""
+    """As under `nohup … &`: the run itself still ignores SIGHUP, SIGQUIT and SIGTERM."""
     done = subprocess.run([INTERPRETER, "-c", RUN], env=environment(), capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_this_run_has_children_with_defaults():
-    """Whatever started pytest: a child is ended by SIGINT and SIGQUIT."""
+    """However pytest was started, a child is ended by SIGINT and SIGQUIT."""
     with open("/proc/self/status", encoding="ascii") as file:
         ignored = next(int(line.split()[1], 16) for line in file if line.startswith("SigIgn"))
     assert [number.name for number in INHERITED if ignored >> (number - 1) & 1] == []

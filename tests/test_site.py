@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *(ROOT / name for name in build_site.DOCUMENTS), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-class _Configuration(yaml.SafeLoader):
+class _Configuration(yaml.SafeLoader):  # type: ignore[misc]
     """Reads mkdocs.yml, which names a Python function; the name is not looked up."""
 
 
@@ -30,7 +30,7 @@ def _named(nav):
 def _anchors(text):
     """Return the anchors that GitHub makes for the headings of a page."""
     prose = "".join(part if not code or "\n" not in part else "" for code, part in build_site.parts(text))
-    seen = []
+    seen: list[str] = []
     for title in re.findall(r"^#{1,6} +(.+?) *#*$", prose, re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
         slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")

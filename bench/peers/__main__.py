@@ -1,4 +1,4 @@
-"""`python -m bench.peers [--full] [--only NAME]`: measures the peers one by one.
+"""`python -m bench.peers [--full] [--only NAME]`: measure the peers one by one.
 
 Unless `--only` is given, their section of `docs/performance.md` is written. Each is measured in a process of its own.
 A library that does not work is a line of the table that says so; without wakelog and the floors there is no table.
@@ -26,7 +26,7 @@ _PATIENCE_S = 900
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How many messages a peer is given, and how often its writer is killed."""
+    """The number of messages that a peer is given, and how often its writer is killed."""
 
     count: int = 250
     rounds: int = 2
@@ -36,7 +36,7 @@ USUAL, LARGE = Sizes(), Sizes(count=1_000, rounds=10)
 
 
 def measure(of: Row, folder: str, new_place: Callable[[], str], sizes: Sizes) -> Result | str:
-    """One peer in a process of its own: its figures, or why there are none."""
+    """Measure one peer in a process of its own; return its figures, or why there are none."""
     places = msgspec.json.encode([new_place() for _ in range(3 + sizes.rounds)]).decode()
     out = os.path.join(folder, f"{of.name}.json")
     command = [sys.executable, "-m", "bench.peers.one", of.name, places, out, str(sizes.count), str(sizes.rounds)]
@@ -53,7 +53,7 @@ def measure(of: Row, folder: str, new_place: Callable[[], str], sizes: Sizes) ->
 
 
 def print_result(of: Row, result: Result | str, stop: Stop | None = None) -> None:
-    """One peer, as soon as it is known."""
+    """Print the figures of one peer, as soon as they are known."""
     if isinstance(result, str):
         print(f"  {of.name:26}  did not work here: {result}", flush=True)
         return
@@ -69,7 +69,7 @@ def print_result(of: Row, result: Result | str, stop: Stop | None = None) -> Non
 def measure_all(
     folder: str, rows: Sequence[Row], sizes: Sizes
 ) -> tuple[dict[Row, Result | str], Mapping[str, Stop], str]:
-    """Each of these peers; then the server is stopped under those that use it."""
+    """Measure each of these peers; then stop the server under those that use it."""
     found: dict[Row, Result | str] = {}
     with durable_server() as server:
         for row in rows:
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def write_section(text: str) -> None:
-    """Puts the section in its place and leaves the rest of the document alone."""
+    """Write the section in its place and leave the rest of the document alone."""
     path = os.path.join(ROOT, "docs", "performance.md")
     with open(path, encoding="utf-8") as file:
         document = file.read()

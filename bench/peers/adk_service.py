@@ -1,4 +1,4 @@
-"""Google ADK: `DatabaseSessionService`, an event an `append_event`, with the asynchronous drivers it asks for."""
+"""Google ADK: `DatabaseSessionService`, one event per `append_event`, with the asynchronous drivers it needs."""
 
 import asyncio
 import os
@@ -35,7 +35,8 @@ class _Service:
         self._wait(self._service.append_event(self._session, Event(author="user", content=content)))
 
     def load(self) -> list[Event]:
-        return self._wait(self._service.get_session(**_KEY)).events
+        events: list[Event] = self._wait(self._service.get_session(**_KEY)).events
+        return events
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [event.content.parts[0].text for event in loaded if isinstance(event, Event)]
@@ -47,11 +48,11 @@ class _Service:
         self._wait(self._service.close())
         self._loop.close()
 
-    def _wait(self, act: Coroutine) -> Any:
+    def _wait(self, act: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.run_until_complete(act)
 
     async def _answers(self, *queries: str) -> list[Any]:
-        """What the service's own engine answers."""
+        """Return what the service's own engine answers."""
         async with self._service.db_engine.connect() as connection:
             return [(await connection.exec_driver_sql(query)).scalar() for query in queries]
 
@@ -73,7 +74,7 @@ class OnPostgres(_Service):
 
 
 def _asyncpg_url(url: str) -> str:
-    """The same server for SQLAlchemy with asyncpg; a socket's folder goes into the query."""
+    """Return the URL of the same server for SQLAlchemy with asyncpg; a socket's folder goes into the query."""
     part = {name: quote(str(value), safe="") for name, value in conninfo_to_dict(url).items()}
     who = part.get("user", "postgres") + (f":{part['password']}" if "password" in part else "")
     place = f"host={part.get('host', 'localhost')}&port={part.get('port', '5432')}"

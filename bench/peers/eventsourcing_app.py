@@ -1,6 +1,6 @@
-"""eventsourcing: an aggregate with one event a message, saved by an `Application` after each.
+"""eventsourcing: an aggregate with one event per message, saved by an `Application` after each.
 
-The aggregate is held between appends, which is the cheapest way to use it: fetching it anew replays all its events.
+The aggregate is kept between appends, which is the cheapest way to use it: fetching it again replays all its events.
 """
 
 import os
@@ -15,7 +15,7 @@ from bench.peers.floors import said_pragmas
 
 
 class Conversation(Aggregate):
-    """Who said what."""
+    """The messages of a conversation, with their roles."""
 
     @event("Begun")
     def __init__(self, key: str) -> None:
@@ -51,7 +51,8 @@ class _App:
         self._app.save(self._conversation)
 
     def load(self) -> list[dict[str, str]]:
-        return self._app.repository.get(self._id).messages
+        messages: list[dict[str, str]] = self._app.repository.get(self._id).messages
+        return messages
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [said["content"] for said in loaded if isinstance(said, dict)]
@@ -63,11 +64,12 @@ class _App:
         self._app.close()
 
     def _answer(self, query: str) -> str | int:
-        """What the application's own connection answers."""
+        """Return what the application's own connection answers."""
         with self._app.factory.datastore.transaction(commit=False) as cursor:
             cursor.execute(query)
             found = cursor.fetchone()
-        return next(iter(found.values())) if isinstance(found, dict) else found[0]
+        value: str | int = next(iter(found.values())) if isinstance(found, dict) else found[0]
+        return value
 
 
 class OnSqlite(_App):

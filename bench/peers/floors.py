@@ -1,4 +1,4 @@
-"""The floors: the least that anybody has to do to keep the same message for good, in each kind of storage.
+"""The floors: the least work that stores the same message durably, in each kind of storage.
 
 They are peers like the others, so that their own durability is measured in the same way.
 """
@@ -16,7 +16,7 @@ def _packed(text: str) -> str:
 
 
 class _Floor:
-    """What the three have in common: JSON in, dictionaries out, no branches."""
+    """The common part of the three: JSON in, dictionaries out, no branches."""
 
     packages: tuple[str, ...] = ()
     objects = "dictionaries (`json.loads`)"
@@ -97,17 +97,17 @@ class Postgres(_Floor):
 
 
 def pragmas(db: sqlite3.Connection) -> str:
-    """What a connection to SQLite says of its durability."""
+    """Return what a connection to SQLite says of its durability."""
     mode = db.execute("PRAGMA journal_mode").fetchone()[0]
     return said_pragmas(mode, db.execute("PRAGMA synchronous").fetchone()[0])
 
 
 def said_pragmas(mode: str, synchronous: int) -> str:
-    """The two pragmas in words."""
+    """Return the two pragmas in words."""
     return f"journal_mode={mode.upper()}, synchronous={('OFF', 'NORMAL', 'FULL', 'EXTRA')[synchronous]}"
 
 
 def shown(db: psycopg.Connection) -> str:
-    """What a connection to PostgreSQL says of its durability."""
+    """Return what a connection to PostgreSQL says of its durability."""
     found = db.execute("SHOW synchronous_commit").fetchone()
     return f"synchronous_commit={found[0] if found else 'unknown'}"

@@ -1,8 +1,8 @@
 """`python -m bench.peers.hand append|read NAME PLACE COUNT`: a process that can be traced, and killed at any moment.
 
-Appending, it says `open`, waits for the end of its standard input, and then says `ack N`, in one system call, whenever
-the peer has acknowledged message N. Reading, it says how many messages there are, or fails if they are not the first of
-those that were to be said.
+Appending, it prints `open`, waits for the end of its standard input, and then prints `ack N`, in one system call, when
+the peer has acknowledged message N. Reading, it prints how many messages there are, or fails if they are not the first
+of those that were to be appended.
 """
 
 import os
@@ -28,7 +28,7 @@ def append(of: Row, place: str, count: int) -> None:
 
 
 def count_kept(of: Row, place: str, count: int) -> int:
-    """How many messages a place holds, which are the first of all, in order and each once."""
+    """Return how many messages a place has; they must be the first of all, in order and each once."""
     peer = make(of)
     peer.open(place)
     found = peer.texts(peer.load())
@@ -39,18 +39,18 @@ def count_kept(of: Row, place: str, count: int) -> int:
 
 
 def command(act: str, of: Row, place: str, count: int) -> list[str]:
-    """The command line of such a process."""
+    """Return the command line of such a process."""
     return [sys.executable, "-m", "bench.peers.hand", act, of.name, place, str(count)]
 
 
 def count_kept_apart(of: Row, place: str, count: int) -> int:
-    """The same, asked in a process of its own."""
+    """Return the same, counted in a process of its own."""
     done = subprocess.run(command("read", of, place, count), check=True, stdout=subprocess.PIPE, text=True)
     return int(done.stdout.split()[-1])
 
 
 class Writer:
-    """A process that appends, from its start until it has said everything or is killed."""
+    """A process that appends, from its start until all messages are appended or it is killed."""
 
     def __init__(self, of: Row, place: str, count: int) -> None:
         self._run = subprocess.Popen(
@@ -63,22 +63,22 @@ class Writer:
         self.acknowledged = 0
 
     def wait_until_open(self) -> None:
-        """Returns when the next thing it does is an append."""
+        """Return when the next thing it does is an append."""
         next(self._heard())
 
     def start(self) -> None:
-        """Lets it append."""
+        """Let it append."""
         self._run.stdin.close()
 
     def wait_for(self, acknowledged: int) -> None:
-        """Returns when so many messages are acknowledged."""
+        """Return when so many messages are acknowledged."""
         for _ in self._heard():
             if self.acknowledged >= acknowledged:
                 return
         raise RuntimeError("the writer ended early")
 
     def kill(self) -> int:
-        """Kills it at once; gives how many it had acknowledged, up to the last one that got out."""
+        """Kill it at once; return how many messages it had acknowledged, up to the last line that it printed."""
         self._run.send_signal(signal.SIGKILL)
         for _ in self._heard():
             pass

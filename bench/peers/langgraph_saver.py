@@ -1,11 +1,12 @@
-"""LangGraph: a graph of `MessagesState` with a saver, and `update_state`, the leanest call that adds a message.
+"""LangGraph: a graph of `MessagesState` with a saver, and `update_state`, the cheapest call that adds a message.
 
-`invoke` would run a node as well. State, saver and connection are as the library makes them when nothing is said.
+`invoke` would run a node as well. State, saver and connection have the library's defaults.
 """
 
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.postgres import PostgresSaver
@@ -25,7 +26,7 @@ class _Saver:
 
     def __init__(self) -> None:
         self._opened = ExitStack()
-        self._checkpoints: list[dict] = []
+        self._checkpoints: list[dict[str, Any]] = []
 
     def _compile(self, saver: SqliteSaver | PostgresSaver) -> None:
         graph = StateGraph(MessagesState)
@@ -38,7 +39,8 @@ class _Saver:
         self._checkpoints.append(self._say(_THREAD, text))
 
     def load(self) -> list[BaseMessage]:
-        return self._graph.get_state(_THREAD).values["messages"]
+        messages: list[BaseMessage] = self._graph.get_state(_THREAD).values["messages"]
+        return messages
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
         return [message.content for message in loaded if isinstance(message, BaseMessage)]
@@ -49,8 +51,9 @@ class _Saver:
     def close(self) -> None:
         self._opened.close()
 
-    def _say(self, config: dict, text: str) -> dict:
-        return self._graph.update_state(config, {"messages": [HumanMessage(text)]}, as_node=_NODE)
+    def _say(self, config: dict[str, Any], text: str) -> dict[str, Any]:
+        checkpoint: dict[str, Any] = self._graph.update_state(config, {"messages": [HumanMessage(text)]}, as_node=_NODE)
+        return checkpoint
 
 
 class OnSqlite(_Saver):
@@ -73,6 +76,6 @@ class OnPostgres(_Saver):
         self._compile(saver)
 
     def settings(self) -> str:
-        # The saver's connection gives rows as dictionaries.
+        # The saver's connection returns rows as dictionaries.
         found = self._saver.conn.execute("SHOW synchronous_commit").fetchone()
         return f"synchronous_commit={found['synchronous_commit']}"

@@ -1,7 +1,7 @@
 """`python -m bench.peers.one NAME PLACES OUT COUNT ROUNDS`: one peer, in a process that loads no other.
 
-Appends and loads take turns with the floor of the same kind. Everything measured goes to the file OUT as JSON. PLACES
-is a JSON list of empty places: for the peer, for its floor, for what is watched, and one a round of killing.
+Appends and loads alternate with the floor of the same kind. All figures go to the file OUT as JSON. PLACES is a JSON
+list of empty places: for the peer, for its floor, for the watched appends, and one for each kill.
 """
 
 import gc
@@ -24,7 +24,7 @@ from bench.peers.work import messages, stored
 _WATCHED = 25
 _FORKS = 5
 _LOADS = 15
-# So many acknowledgements at least before the kill, and up to so many more.
+# The number of acknowledgements before the kill: at least so many, and up to so many more.
 _KILL_AFTER = 10
 _KILL_WITHIN = 30
 # The exit status when the peer's library is missing; its name is on standard error.
@@ -32,7 +32,7 @@ NOT_INSTALLED = 69
 
 
 class Lasting(msgspec.Struct, frozen=True):
-    """What was seen of a peer's durability. `lost` counts acknowledged messages that were gone after kill -9."""
+    """The observed durability of a peer. `lost` counts acknowledged messages that were gone after kill -9."""
 
     syncs: float
     unit: str
@@ -44,14 +44,14 @@ class Lasting(msgspec.Struct, frozen=True):
 
 
 class Branching(msgspec.Struct, frozen=True):
-    """A branch from the middle with one message: the time, and what it added to the storage."""
+    """A branch from the middle with one message: the time, and the bytes that it added to the storage."""
 
     seconds: float
     bytes: float
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One peer. Runs are in the order they were taken."""
+    """The figures of one peer. Runs are in the order they were taken."""
 
     name: str
     versions: str
@@ -69,7 +69,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(of: Row, places: Sequence[str], count: int, rounds: int) -> Result:
-    """Everything about one peer."""
+    """Measure one peer."""
     place, floor_place, watched, *killed = places
     texts = messages(count)
     peer, floor = make(of), make(FLOORS[of.kind])
@@ -100,7 +100,7 @@ def measure(of: Row, places: Sequence[str], count: int, rounds: int) -> Result:
 
 
 def _in_turns(texts: Sequence[str], *acts: Callable[[str], object]) -> tuple[Times, ...]:
-    """Every act with every text, the first of them moving on."""
+    """Run every act with every text, in an order that rotates."""
     taken: list[list[float]] = [[] for _ in acts]
     for number, text in enumerate(texts):
         for step in range(len(acts)):
@@ -117,7 +117,7 @@ def _fork(peer: Peer, of: Row, place: str, size: int) -> Branching:
 
 
 def _load(of: Row, place: str, floor: Peer, texts: Sequence[str]) -> tuple[Times, ...]:
-    """Loads by a peer that was opened anew and knows nothing yet."""
+    """Time loads by a peer that was opened again and has nothing in memory."""
     peer = make(of)
     peer.open(place)
     if peer.texts(peer.load()) != list(texts):
@@ -129,7 +129,7 @@ def _load(of: Row, place: str, floor: Peer, texts: Sequence[str]) -> tuple[Times
 
 
 def _last(of: Row, watched: str, killed: Sequence[str]) -> Lasting:
-    """The durability that was really given: watched at each append, and after kill -9."""
+    """Return the observed durability: watched at each append, and after kill -9."""
     if of.kind == "postgresql":
         peer = make(of)
         peer.open(watched)
@@ -150,7 +150,7 @@ def _last(of: Row, watched: str, killed: Sequence[str]) -> Lasting:
 
 
 def _kill(of: Row, place: str) -> tuple[int, int]:
-    """Kills a writer in the midst of its appends: how many it had acknowledged, and how many of those are gone."""
+    """Kill a writer during its appends; return how many messages it acknowledged, and how many are gone."""
     everything = 2_000
     writer = Writer(of, place, everything)
     writer.start()

@@ -1,4 +1,4 @@
-"""OpenAI Agents: `SQLiteSession` on a file, an item an `add_items`."""
+"""OpenAI Agents: `SQLiteSession` on a file, one item per `add_items`."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ class OpenaiSession:
         return [item["content"] for item in loaded if isinstance(item, dict)]
 
     def settings(self) -> str:
-        # Every thread has a connection of its own, all set up by this one function.
+        # Every thread has its own connection, all set up by this one function.
         return pragmas(self._session._get_connection())  # noqa: SLF001
 
     def fork(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What the bench needs from whatever keeps a conversation, and the list of all it asks.
+"""The interface of a peer, and the list of all peers.
 
 A peer is made and opened on a place: a folder for files and SQLite, the URL of an empty database for PostgreSQL. Opened
 a second time on the same place it finds the conversation again.
@@ -15,9 +15,9 @@ KINDS: dict[Kind, str] = {"files": "Files", "sqlite": "SQLite", "postgresql": "P
 
 
 class Peer(Protocol):
-    """One conversation, kept by somebody."""
+    """One conversation in some storage."""
 
-    # The distributions whose versions are said, what an append calls, what loading gives, and what branching
+    # The distributions whose versions are printed, what an append calls, what loading returns, and what branching
     # calls (empty: it has no branches).
     packages: tuple[str, ...]
     call: str
@@ -27,30 +27,30 @@ class Peer(Protocol):
     def open(self, place: str) -> None: ...
 
     def append(self, text: str) -> None:
-        """Adds a message. Returns when the peer says that it is kept."""
+        """Add a message. Return when the peer acknowledges it."""
         ...
 
     def load(self) -> Sequence[object]:
-        """Every message from the storage, as the peer's own objects."""
+        """Return every message from the storage, as the peer's own objects."""
         ...
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
-        """What those objects say."""
+        """Return the texts of those objects."""
         ...
 
     def settings(self) -> str:
-        """What the peer's own connection says of its durability."""
+        """Return what the peer's own connection says of its durability."""
         ...
 
     def fork(self, text: str) -> None:
-        """Goes back to the middle of what this object has appended, and adds a message there."""
+        """Go back to the middle of the messages that this object has appended, and add a message there."""
         ...
 
     def close(self) -> None: ...
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Who is measured: a name for the command line and one for the table, and where its code is."""
+    """One measured library: a name for the command line and one for the table, and where its code is."""
 
     name: str
     title: str
@@ -84,11 +84,11 @@ FLOORS: dict[Kind, Row] = {
 
 
 def row(name: str) -> Row:
-    """The row of that name."""
+    """Return the row of that name."""
     return next(each for each in (*FLOORS.values(), *ROWS) if each.name == name)
 
 
 def make(of: Row) -> Peer:
-    """A peer that nobody has opened yet; its library is loaded here."""
+    """Return a peer that is not opened yet; its library is loaded here."""
     peer: Peer = getattr(importlib.import_module(f"bench.peers.{of.module}"), of.maker)()
     return peer

@@ -1,4 +1,4 @@
-"""The PostgreSQL that the peers are measured on: the rig of the tests, with durability turned on."""
+"""The PostgreSQL server that the peers are measured on: the one of the tests, with durability turned on."""
 
 import contextlib
 import os
@@ -10,26 +10,27 @@ from bench.peers.table import Stop
 from tests.servers.place import Place
 from tests.servers.postgres import Server, own_server
 
-# So many messages each, at least, before the server is stopped; nobody is to have said everything by then.
+# Messages of each peer before the server is stopped, and in all; no peer appends all of them before the stop.
 _STOP_AFTER = 40
 _EVERYTHING = 5_000
 
 
 @contextlib.contextmanager
 def durable_server() -> Iterator[Server]:
-    """A server of our own, gone at the end."""
+    """Start a server; it is removed at the end."""
     with own_server(Place(os.getpid())) as server:
         yield server
 
 
 def version_of(server: Server) -> str:
-    """The server's version."""
+    """Return the server's version."""
     with server.connect() as connection:
-        return str(connection.execute("SHOW server_version").fetchone()[0])
+        (version,) = connection.execute("SHOW server_version").fetchone() or ("unknown",)
+        return str(version)
 
 
 def stop_amid(server: Server, rows: Sequence[Row]) -> Mapping[str, Stop]:
-    """Stops the server while everybody appends, starts it again, and has everybody count."""
+    """Stop the server while all peers append, start it again, and count the messages of each."""
     places = {row: server.new_database() for row in rows}
     writers = {row: Writer(row, place, _EVERYTHING) for row, place in places.items()}
     for writer in writers.values():
@@ -39,7 +40,7 @@ def stop_amid(server: Server, rows: Sequence[Row]) -> Mapping[str, Stop]:
     for writer in writers.values():
         writer.wait_for(_STOP_AFTER)
     server.stop(immediate=True)
-    # Some would go on trying to reach the server for minutes.
+    # Some peers would try to reach the server for minutes.
     acknowledged = {row: writer.kill() for row, writer in writers.items()}
     server.start()
     return {row.name: _count(row, places[row], acknowledged[row]) for row in rows}

@@ -1,4 +1,4 @@
-"""The peers' section of `docs/performance.md`: a line says version, workload and what was really given."""
+"""The peers' section of `docs/performance.md`: each line has version, workload and observed durability."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class Stop(msgspec.Struct, frozen=True):
 def section(
     found: Mapping[Row, Result | str], stops: Mapping[str, Stop], machine: Mapping[str, str], *, full: bool
 ) -> str:
-    """The whole section."""
+    """Return the whole section."""
     floors = "\n".join(f"- {KINDS[kind]}: {said}." for kind, said in _FLOORS.items())
     facts = ", ".join(f"{name} {value}" for name, value in machine.items())
     parts = [_HEAD.format(full=" FULL=1" if full else "", floors=floors, machine=f"{facts[0].upper()}{facts[1:]}.")]
@@ -119,7 +119,7 @@ def _times(ours: Times, floor: Times) -> str:
 
 
 def growth(result: Result) -> str:
-    """The ratio to the floor in the first tenth of the appends and in the last: what a long conversation costs."""
+    """Return the ratio to the floor in the first and last tenth of the appends: the cost of a long conversation."""
     tenth = max(1, len(result.append.runs) // 10)
     parts = (slice(None, tenth), slice(-tenth, None))
     ratios = (
@@ -130,7 +130,7 @@ def growth(result: Result) -> str:
 
 
 def lasting(result: Result, stop: Stop | None) -> str:
-    """Everything that was seen of its durability, in one cell."""
+    """Return the observed durability in one cell."""
     seen = result.lasting
     said = [f"{seen.verdict} ({seen.syncs:g} {seen.unit}{'s' if seen.syncs != 1 else ''} an append"]
     said[0] += f"; {seen.settings})" if seen.settings else ")"

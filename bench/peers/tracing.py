@@ -1,4 +1,4 @@
-"""What a writer of files had synced when it said «acknowledged»: read from a trace of its system calls.
+"""What a writer of files had synced at each acknowledgement: read from a trace of its system calls.
 
 A file that was written to and not synced since is in doubt at an acknowledgement. A rollback journal whose removal
 commits a transaction is in doubt until its folder is synced: after a power cut it may be back and undo what it covers.
@@ -23,7 +23,7 @@ _SYNCS = frozenset({"fsync", "fdatasync"})
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """Between two acknowledgements, in the middle of all: how many syncs; and what was ever in doubt at one.
+    """The median number of syncs between two acknowledgements, and the files that were in doubt at one.
 
     `silent` and `bare` count the acknowledgements before which nothing was written, and nothing was synced.
     """
@@ -37,7 +37,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """What that means for an acknowledged message."""
+        """Return what that means for an acknowledged message."""
         if self.silent:
             return f"kept by the process alone: nothing was written before {self.silent} of {self.acknowledged}"
         if self.unsynced and self.bare == self.acknowledged:
@@ -53,7 +53,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class _Judge:
-    """Reads calls in order."""
+    """Reads system calls in order."""
 
     def __init__(self, place: str) -> None:
         self._place = os.path.realpath(place)
@@ -71,7 +71,7 @@ class _Judge:
                 self._acknowledge()
             elif found := _UNLINK.match(line) or _ON_FILE.match(line):
                 self._take(*found.groups())
-        # What opening the store cost stands before the first acknowledgement.
+        # The calls of opening the store come before the first acknowledgement.
         counts = self._counts[1:]
         return Trace(
             acknowledged=len(counts),
@@ -83,7 +83,7 @@ class _Judge:
         )
 
     def _take(self, call: str, path: str) -> None:
-        # SQLite's shared memory is made anew after a crash.
+        # SQLite makes its shared memory again after a crash.
         if not path.startswith(self._place) or path.endswith("-shm"):
             return
         if call in _SYNCS:
@@ -112,7 +112,7 @@ def _names(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def trace(of: Row, place: str, count: int) -> Trace:
-    """Appends so many messages under `strace` and judges what it saw."""
+    """Append so many messages under `strace`; return what the trace shows."""
     log = f"{place}.trace"
     watch = ["strace", "-f", "-y", "-qq", "-s", "8", "-e", f"trace={_CALLS}", "-e", "signal=none", "-o", log]
     subprocess.run(

@@ -1,4 +1,4 @@
-"""wakelog as a row among the others: `Session.append` on each of its stores."""
+"""wakelog as one of the rows: `Session.append` on each of its stores."""
 
 import os
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry, Message
 from wakelog.session import Session
 from wakelog.stores import open_store
+from wakelog.stores.postgres import PostgresStore
+from wakelog.stores.sqlite import SqliteStore
 
 
 class _Session:
@@ -19,6 +21,10 @@ class _Session:
 
     def __init__(self) -> None:
         self._ids: list[str] = []
+
+    def _url(self, place: str) -> str:
+        """Return the URL of the store at a place."""
+        raise NotImplementedError
 
     def open(self, place: str) -> None:
         self._store = open_store(self._url(place))
@@ -31,7 +37,8 @@ class _Session:
         return [node for node in self._session.read().tree.branch().nodes if isinstance(node.value, Message)]
 
     def texts(self, loaded: Sequence[object]) -> list[str]:
-        return [link.value.message.content[0].text for link in loaded]
+        nodes = (node.value for node in loaded if isinstance(node, Entry))
+        return [node.message.text for node in nodes if isinstance(node, Message)]
 
     def fork(self, text: str) -> None:
         fork(self._session, self._ids[len(self._ids) // 2]).append(_said(text))
@@ -57,6 +64,7 @@ class OnSqlite(_Session):
         return f"sqlite:{os.path.join(place, 'wakelog.sqlite')}"
 
     def settings(self) -> str:
+        assert isinstance(self._store, SqliteStore)
         with self._store.file.writing() as connection:
             return pragmas(connection)
 
@@ -66,4 +74,5 @@ class OnPostgres(_Session):
         return place
 
     def settings(self) -> str:
+        assert isinstance(self._store, PostgresStore)
         return f"synchronous_commit={self._store.database.read('SHOW synchronous_commit')[0][0]}"

@@ -1,7 +1,7 @@
-"""What a writer to PostgreSQL had committed and flushed when its append returned: asked of the server, each time.
+"""What a writer to PostgreSQL had committed and flushed when its append returned: the server is asked each time.
 
-A second connection looks after every append. Transactions that write take a number, so the next free number counts
-them, and none may be under way. The log of the server must be flushed as far as it is written.
+A second connection asks after every append. Transactions that write take a number, so the next free number counts
+them, and none may be in progress. The log of the server must be flushed as far as it is written.
 """
 
 import statistics
@@ -20,7 +20,7 @@ SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_snapshot_xmin(p
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """So many appends: transactions each, in the middle; how many were not all committed, or flushed, at their end."""
+    """Watched appends: the median of transactions each; how many were not all committed, or flushed, at their end."""
 
     acknowledged: int
     transactions: float
@@ -30,7 +30,7 @@ class Watch(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """What that means for an acknowledged message."""
+        """Return what that means for an acknowledged message."""
         if self.uncommitted:
             return f"not committed when acknowledged: {self.uncommitted} of {self.acknowledged}"
         if self.unflushed:
@@ -41,7 +41,7 @@ class Watch(msgspec.Struct, frozen=True):
 
 
 def watch(peer: Peer, place: str, texts: Sequence[str]) -> Watch:
-    """Appends messages and looks at the server after each."""
+    """Append messages and ask the server after each."""
     with psycopg.connect(place, autocommit=True) as db:
         peer.append(texts[0])
         before, *_ = _seen(db)
@@ -57,7 +57,9 @@ def watch(peer: Peer, place: str, texts: Sequence[str]) -> Watch:
 
 
 def _seen(db: psycopg.Connection) -> tuple[int, int, int]:
-    number, oldest, behind = db.execute(_LOOK, prepare=True).fetchone()
+    found = db.execute(_LOOK, prepare=True).fetchone()
+    assert found is not None
+    number, oldest, behind = found
     return number, oldest, behind
 
 
@@ -68,4 +70,6 @@ def _server(db: psycopg.Connection) -> str:
 
 
 def _setting(db: psycopg.Connection, name: str) -> str:
-    return db.execute("SELECT current_setting(%s)", (name,)).fetchone()[0]
+    found = db.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    assert found is not None
+    return str(found[0])

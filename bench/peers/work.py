@@ -1,6 +1,6 @@
-"""The work itself: the messages everybody is given, and how large they are once kept.
+"""The work: the messages that every peer is given, and their size in the storage.
 
-A message is numbered and 1,000 characters long, so that what is read back can be told from what was never said.
+A message is numbered and 1,000 characters long, so that a message that was read can be told from all others.
 """
 
 import glob
@@ -21,7 +21,7 @@ WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 
 
 def messages(count: int) -> list[str]:
-    """So many messages, the same ones in every process."""
+    """Return so many messages, the same ones in every process."""
     words = Words()
     return [f"{number:06} {_prose(words)}"[:SIZE] for number in range(count)]
 
@@ -34,10 +34,12 @@ def _prose(words: Words) -> str:
 
 
 def stored(kind: Kind, place: str) -> int:
-    """The bytes in a place: files as they are, databases with their logs taken in, tables with their indexes."""
+    """Return the bytes in a place: files as they are, databases after a checkpoint, tables with their indexes."""
     if kind == "postgresql":
         with psycopg.connect(place) as db:
-            return int(db.execute(_TABLES).fetchone()[0])
+            found = db.execute(_TABLES).fetchone()
+            assert found is not None
+            return int(found[0])
     if kind == "sqlite":
         _checkpoint(place)
     paths = (os.path.join(folder, name) for folder, _, names in os.walk(place) for name in names)

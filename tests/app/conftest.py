@@ -1,4 +1,4 @@
-"""The fixtures of the command line, which is the first front end that uses `app`."""
+"""Fixtures of the command line, the first front end that uses `app`."""
 
 from tests.cli.conftest import mine, script, shell, starts, store, story
 

@@ -1,4 +1,4 @@
-"""How sessions and entries are addressed (DESIGN 8), and what a path may not do (law 9, ST-2)."""
+"""How sessions and entries are addressed (docs/cli.md), and what a path may not do (law 9, ST-2)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def _said(number, **message):
     return {**entry, "message": message}
 
 
-# A log as some other program writes it: no seq, no seal, short ids.
+# A log as another program writes it: no seq, no seal, short ids.
 _CALL = {"type": "toolCall", "id": "c1", "name": "sh", "input": {"command": "make"}}
 _LINES = [
     {"type": "session", "id": "q1", "timestamp": _AT.format(1), "cwd": "/srv/app", "version": 1},
@@ -38,7 +38,7 @@ def text_of(answer):
     return answer.rows[-1]["message"]["content"][0]["text"]
 
 
-def test_a_session_by_id_name_beginning_and_latest(shell, story):
+def test_a_session_by_id_name_prefix_and_latest(shell, story):
     story.user("first")
     shell("new", "--agent", "dove", "--id", "dddd-1111")
     shell("append", "dddd-1111", "second")
@@ -48,7 +48,7 @@ def test_a_session_by_id_name_beginning_and_latest(shell, story):
         assert text_of(shell("show", typed, "--json")) == "second"
 
 
-def test_a_beginning_of_two_is_never_guessed(shell):
+def test_an_ambiguous_prefix_is_refused(shell):
     for _ in range(2):
         shell("new", "--agent", "crab")
     answer = shell("show", "crab")
@@ -58,7 +58,7 @@ def test_a_beginning_of_two_is_never_guessed(shell):
     assert shell("show", "crab_user_1").code == 0
 
 
-def test_latest_is_the_first_of_the_list(shell):
+def test_latest_is_the_first_session_of_the_list(shell):
     assert shell("show", "@latest").code == 3
     for agent in ("a", "b"):
         shell("new", "--agent", agent)
@@ -68,7 +68,7 @@ def test_latest_is_the_first_of_the_list(shell):
 
 
 def test_latest_is_never_a_sub_agent(shell):
-    """ST-1: a sub-agent writes last of all while its parent waits, and is not what a person means."""
+    """ST-1: a sub-agent writes last while its parent waits, and is not what a person means by the latest session."""
     assert shell("run", "--yes", "--model", "demo", "ask an agent to list .").code == 0
     newest, *_ = (row["name"] for row in shell("ls", "--json").rows)
     assert newest == "agent_user_1"
@@ -81,7 +81,7 @@ def test_latest_is_never_a_sub_agent(shell):
 
 
 def test_names_of_any_script_can_be_typed(shell):
-    """ST-2: whole, by a beginning, decomposed, as a path, with an entry; what is no name is refused in one line."""
+    """ST-2: whole, by a prefix, decomposed, as a path, with an entry; an invalid name is refused in one line."""
     name = shell("new", "--agent", "бот", "--sender", "ё-王").out.strip()
     assert name == "бот_ё-王_1"
     assert shell("append", name, "hello").code == 0
@@ -94,7 +94,7 @@ def test_names_of_any_script_can_be_typed(shell):
         assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
-def test_an_entry_by_id_number_label_and_beginning(shell, story):
+def test_an_entry_by_id_number_label_and_prefix(shell, story):
     first = story.user("a")
     story.reply("b")
     story.session.label(first.id, "the start")
@@ -108,14 +108,14 @@ def test_an_entry_by_id_number_label_and_beginning(shell, story):
     assert shell("context", "crab_user_1", "--at", "crab_user_1:1").code == 0
 
 
-def test_a_label_may_hold_a_colon(shell, story):
+def test_a_label_may_contain_a_colon(shell, story):
     first = story.user("a")
     story.reply("b")
     story.session.label(first.id, "todo: look")
     assert shell("context", "crab_user_1", "--at", "todo: look", "--json").json["entries"] == [first.id]
 
 
-def test_a_fact_stands_for_the_link_it_speaks_about(shell, story):
+def test_the_address_of_an_annotation_means_its_node(shell, story):
     first = story.user("a")
     story.reply("b")
     label = story.session.label(first.id, "x")
@@ -123,7 +123,7 @@ def test_a_fact_stands_for_the_link_it_speaks_about(shell, story):
 
 
 def test_an_id_wins_over_a_number(shell):
-    """Ids of others may be digits: what is exact is meant."""
+    """Ids of other programs may be digits; an exact match wins."""
     (shell.folder / "n.jsonl").write_bytes(
         b'{"type":"session","id":"2"}\n'
         b'{"type":"message","id":"9","message":{"role":"user","content":"nine"}}\n'
@@ -135,7 +135,7 @@ def test_an_id_wins_over_a_number(shell):
 
 
 def test_inherited_entries_have_addresses_that_work(shell, story):
-    """TREE-4: what the tree of a fork shows for an entry can be typed."""
+    """TREE-4: the address that the tree of a fork shows for an entry can be typed."""
     first = story.user("a")
     story.reply("b")
     child = fork(story.session)
@@ -153,7 +153,7 @@ def test_inherited_entries_have_addresses_that_work(shell, story):
 
 @pytest.fixture
 def lone(shell):
-    """A log of somebody else's, alone in a folder that may not be written to."""
+    """A log of another program, alone in a read-only folder."""
     folder = shell.folder / "theirs"
     folder.mkdir()
     (folder / "log.jsonl").write_bytes(FOREIGN)
@@ -182,7 +182,7 @@ def test_a_log_of_others_opens_as_it_stands(shell, lone):
     assert "sh  make" in shell("show", str(lone)).out
 
 
-def test_appending_to_a_copy_of_it_works(shell, lone):
+def test_a_copy_of_a_foreign_log_can_be_appended_to(shell, lone):
     copy = shell.folder / "copy.jsonl"
     copy.write_bytes(FOREIGN)
     assert shell("append", "copy.jsonl", "And now?").code == 0
@@ -209,7 +209,7 @@ READERS = [
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_reading_a_path_leaves_nothing_beside_it(shell, lone, words):
+def test_reading_a_path_writes_nothing_beside_it(shell, lone, words):
     """Law 9: reading never writes, neither to the log nor next to it."""
     before = sorted(os.listdir(lone.parent)), lone.read_bytes(), lone.stat().st_mtime_ns
     os.chmod(lone.parent, stat.S_IRUSR | stat.S_IXUSR)
@@ -222,7 +222,7 @@ def test_reading_a_path_leaves_nothing_beside_it(shell, lone, words):
 
 
 def test_links_are_resolved(shell, lone):
-    """A link to a log is that log: what is appended goes where the log is."""
+    """A link to a log is that log: an append goes to the file that the link names."""
     (shell.folder / "link.jsonl").symlink_to(lone)
     assert shell("context", "link.jsonl", "--json").code == 0
     shell("append", "link.jsonl", "more")
@@ -259,8 +259,8 @@ def test_links_are_resolved(shell, lone):
         ("..%2f..%2fx", 2),
     ],
 )
-def test_names_that_are_none(shell, typed, code):
-    """ST-2, law 13: one line, an exit code, no traceback; nothing is made."""
+def test_invalid_addresses_are_refused(shell, typed, code):
+    """ST-2, law 13: one line, an exit code, no traceback; nothing is created."""
     for command in ("show", "append"):
         words = (command, typed, "text") if command == "append" else (command, typed)
         answer = shell(*words) if not typed.startswith("-") else shell(command, "--", *words[1:])
@@ -271,7 +271,7 @@ def test_names_that_are_none(shell, typed, code):
 
 
 def test_a_store_may_be_named_in_either_place(shell):
-    """`--store` on `wakelog`, on the command, in the environment, or nowhere; the nearest wins."""
+    """`--store` on `wakelog`, on the command, in the environment, or nowhere; the most specific wins."""
     for folder in ("one", "two"):
         shell("--store", folder, "new", "--agent", folder)
     assert shell("ls", "--store", "one", "--json").rows[0]["agent"] == "one"
@@ -289,5 +289,5 @@ def test_the_default_store(shell, monkeypatch):
     assert (shell.folder / ".local" / "share" / "wakelog" / "sessions").is_dir()
 
 
-def test_a_store_that_nobody_speaks(shell):
+def test_an_unknown_store_scheme_is_refused(shell):
     assert shell("ls", "--store", "ftp://somewhere").code == 2

@@ -1,6 +1,7 @@
-"""RUN-19, law 2: an agent is written into a session when it says anything new, and then nobody looks at it."""
+"""RUN-19, law 2: an agent is written into a session when it differs from it; after that only the log is read."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from wakelog.app.agent import Agent
 from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
-from wakelog.log.content import Prompt, Reply
+from wakelog.log.content import BlobRef, Prompt, Reply
 from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
@@ -27,7 +28,7 @@ def _types(session):
     return [entry.type for entry in session.read().entries]
 
 
-def test_begin_writes_what_is_in_force():
+def test_begin_writes_the_settings_in_force():
     """RUN-19: model and provider in the first line, the rest in a `context` entry with its texts in blobs."""
     store = MemoryStore()
     agent = Agent(model="scripted:play.jsonl", name="crab", system="Be brief.", params={"t": 1}, policy=Policy(keep=7))
@@ -35,6 +36,8 @@ def test_begin_writes_what_is_in_force():
     assert _types(session) == ["session", "context"]
     state = branch_state(session.branch())
     assert (state.provider, state.model) == ("scripted", "play.jsonl")
+    assert state.context is not None
+    assert isinstance(state.context.system, BlobRef)
     assert store.blobs.get(state.context.system) == b"Be brief."
     assert state.context.params == {"t": 1}
     assert policy_in_force(state.context) == Policy(keep=7)
@@ -42,7 +45,7 @@ def test_begin_writes_what_is_in_force():
 
 
 def test_the_environment_is_recorded(tmp_path):
-    """LOG-14: folder, branch of git, approval policy, sandbox policy and network stand in the `context` entry."""
+    """LOG-14: folder, git branch, approval policy, sandbox policy and network are in the `context` entry."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
@@ -56,7 +59,7 @@ def test_the_environment_is_recorded(tmp_path):
 
 
 def test_entering_again_writes_nothing():
-    """RUN-19: only what changed; the same agent, made anew, is the same."""
+    """RUN-19: only changes are written; an equal agent changes nothing."""
     store = MemoryStore()
     session = Agent(model="scripted:a", tools=Outside().tools, system="x").begin(store)
     assert Agent(model="scripted:a", tools=Outside().tools, system="x").enter(Session(store, session.id)) is None
@@ -77,19 +80,20 @@ def test_each_change_is_one_entry():
     assert isinstance(session.read().entries[2].value, ModelChange)
 
 
-def test_a_fork_elsewhere_has_what_was_in_force_there():
-    """Law 2: `enter` compares with the branch it writes to, not with the last thing anybody said."""
+def test_a_branch_has_the_settings_in_force_there():
+    """Law 2: `enter` compares with the branch it writes to, not with the last entry of the log."""
     store = MemoryStore()
     session = Agent(model="scripted:a").begin(store)
     before = session.tree.head
+    assert before is not None
     Agent(model="scripted:a", system="new").enter(session)
     session.move_head(before)
     assert Agent(model="scripted:a").enter(session) is None
     assert Agent(model="scripted:a", system="new").enter(session) is not None
 
 
-def test_tools_are_told_in_their_order():
-    """Law 8: the same tools are the same bytes; none is no blob at all."""
+def test_tools_are_declared_in_their_order():
+    """Law 8: the same tools are the same bytes; no tools is no blob."""
     store = MemoryStore()
     tools = Outside().tools
     assert store_declarations(store, tools) == store_declarations(store, Outside().tools)
@@ -97,8 +101,8 @@ def test_tools_are_told_in_their_order():
     assert store_declarations(store, ()) is None
 
 
-def test_run_begins_and_goes_on(tmp_path):
-    """RUN-2: a first run and the next are one path; the reply is there, and the session goes on."""
+def test_run_begins_and_continues_a_session(tmp_path):
+    """RUN-2: a first run and the next are one code path; the reply is returned, and the session continues."""
     script = tmp_path / "play.jsonl"
     script.write_text(SCRIPT)
     store, agent = MemoryStore(), Agent(model=f"scripted:{script}")
@@ -110,8 +114,8 @@ def test_run_begins_and_goes_on(tmp_path):
     assert _types(Session(store, first.session)).count("context") == 1
 
 
-def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
-    """RUN-19: the policy that the log says asks, though today's agent would not."""
+def test_a_turn_ends_under_the_policy_in_its_log():
+    """RUN-19: the policy in the log asks for approval, though today's agent would not."""
     rig = Rig({"Pay.": [{"toolCalls": [{"name": "pay", "input": {"n": 1}}]}]}, approvals={"pay": "ask"})
     rig.policy = Policy()
     assert rig.say("Pay.").rules[-1] == "call waits"
@@ -119,8 +123,8 @@ def test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent():
 
 
 @pytest.mark.parametrize("wrong", [{"unknown": "aks"}, {"compact_at": -1}, {"approvals": {"pay": "maybe"}}])
-def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
-    """DESIGN 7: a caller's mistake is no damage of a log."""
+def test_an_invalid_policy_is_refused_before_anything_is_written(wrong):
+    """An error of the caller is a `UsageError`, not damage of a log."""
     store = MemoryStore()
     with pytest.raises(UsageError):
         asyncio.run(Agent(model="demo", policy=Policy(**wrong)).run(store, "Hello."))
@@ -128,8 +132,8 @@ def test_a_policy_that_is_none_is_told_before_anything_is_written(wrong):
 
 
 @pytest.mark.meddled
-def test_what_is_said_while_another_runs_it_is_said():
-    """RUN-11: it waits in the queue, and the error says so: nobody needs to say it twice."""
+def test_a_prompt_to_a_running_session_is_queued():
+    """RUN-11: it is queued, and the error says so, so that the caller need not repeat it."""
     store = MemoryStore()
     agent = Agent(model="demo")
     session = agent.begin(store)
@@ -139,8 +143,8 @@ def test_what_is_said_while_another_runs_it_is_said():
     assert len(branch_state(session.branch()).queue) == 1
 
 
-def test_a_session_is_gone_on_with_by_name():
-    """RUN-2: what a report calls it is enough, as is the session itself."""
+def test_a_session_is_continued_by_name():
+    """RUN-2: the name in a report is enough, as is the session itself."""
     store = MemoryStore()
     agent = Agent(model="demo")
     report = asyncio.run(agent.run(store, "Hello."))
@@ -153,14 +157,14 @@ def test_a_session_is_gone_on_with_by_name():
 
 
 def test_a_plain_function_is_a_tool_that_never_runs_twice():
-    """TOOL: what says nothing about replays gets the careful word, in an agent and in a world."""
+    """Law 6: a function that declares nothing about replay gets `never`, in an agent and in a runtime."""
 
     def greet(name: str) -> str:
-        """Greets."""
+        """Greet."""
         return f"Hello, {name}"
 
     store = MemoryStore()
-    agent = Agent(model="demo", tools=[greet])
+    agent = Agent(model="demo", tools=[greet])  # type: ignore[arg-type]
     assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
     session = agent.begin(store)
     session.say('use greet with {"name": "Ada"}')
@@ -182,7 +186,7 @@ class _Halfway:
         ([lambda: ""], "not a valid tool name"),
     ],
 )
-def test_what_is_no_tool_is_told_when_the_agent_is_made(tools, told):
+def test_an_invalid_tool_is_refused_when_the_agent_is_made(tools, told):
     with pytest.raises(UsageError, match=told) as error:
         Agent(model="demo", tools=tools)
     assert error.value.hint
@@ -196,18 +200,23 @@ def test_a_session_is_woken_by_itself_its_name_or_its_id():
         assert asyncio.run(wake(LiveRuntime(store), ref(session))).session == session.name
 
 
+# Arguments of wrong types.
+NUMBER: Any = 7
+STORE_URL: Any = "sessions"
+
+
 @pytest.mark.parametrize(
     ("mistake", "told"),
     [
         (wake, "a runtime first, not MemoryStore; pass LiveRuntime"),
-        (lambda store, _: wake(LiveRuntime(store), 7), "not int; pass the session itself"),
-        (lambda _, __: Agent(model="demo").run("sessions", "Hi."), r"open store.*open_store\('sessions'\)"),
-        (lambda store, _: Agent(model="demo").run(store, 3), "not a prompt: int"),
-        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=7), "a session id or a name, not int"),
+        (lambda store, _: wake(LiveRuntime(store), NUMBER), "not int; pass the session itself"),
+        (lambda _, __: Agent(model="demo").run(STORE_URL, "Hi."), r"open store.*open_store\('sessions'\)"),
+        (lambda store, _: Agent(model="demo").run(store, NUMBER), "not a prompt: int"),
+        (lambda store, _: Agent(model="demo").run(store, "Hi.", session=NUMBER), "a session id or a name, not int"),
     ],
 )
-def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
-    """DESIGN 7: `UsageError` says what to pass, before anything is written."""
+def test_a_wrong_argument_is_refused_with_what_to_pass(mistake, told):
+    """The `UsageError` says what to pass, and nothing is written."""
     store = MemoryStore()
     session = Agent(model="demo").begin(store)
     before = len(session.read().entries)
@@ -224,13 +233,13 @@ def test_a_wrong_argument_is_told_with_what_to_pass(mistake, told):
         (None, "not NoneType"),
     ],
 )
-def test_what_cannot_be_appended_is_told_with_what_to_call(given, told):
+def test_a_wrong_body_is_refused_with_what_to_call(given, told):
     session = Agent(model="demo").begin(MemoryStore())
     with pytest.raises(UsageError, match=told):
         session.append(given)
 
 
-def test_what_cannot_be_said_is_told_with_what_to_call():
+def test_a_wrong_message_is_refused_with_what_to_call():
     session = Agent(model="demo").begin(MemoryStore())
     with pytest.raises(UsageError, match="not Message; `append` takes"):
-        session.say(Message(message=Prompt()))
+        session.say(Message(message=Prompt()))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What is shown for an entry can be typed for it, and means that entry (DESIGN 8, TREE-4)."""
+"""The name that is shown for an entry can be typed, and means that entry (docs/cli.md, TREE-4)."""
 
 import random
 
@@ -21,14 +21,14 @@ def _whole(session):
 
 
 def _shown(log):
-    """Every entry of a log with what is shown for it, what it inherited included."""
+    """Return every entry of a log with the name shown for it, inherited entries included."""
     names = EntryNames(log.tree)
     entries = [entry for node in log.tree.nodes.values() for entry in (node, *log.tree.annotations(node.id))]
     return {entry.id: names.short(entry) for entry in entries}
 
 
 def _every_name_leads_back(store, log, shown):
-    """In a log that is held as a whole, and in one that is read entry by entry."""
+    """Assert it for a log that is held as a whole, and for one that is read entry by entry."""
     assert {entry_id: find_entry(log, name) for entry_id, name in shown.items()} == {one: one for one in shown}
     scan = scan_log(store, log.name, verify=False)
     nodes = {entry_id: find_scanned_node(store, scan, name) for entry_id, name in shown.items()}
@@ -37,7 +37,7 @@ def _every_name_leads_back(store, log, shown):
 
 @pytest.fixture
 def third(story):
-    """A fork of a fork, each with words of its own."""
+    """A fork of a fork, each with messages of its own."""
     story.user("first")
     story.reply("reply")
     second = fork(story.session)
@@ -47,8 +47,8 @@ def third(story):
     return made
 
 
-def test_each_session_has_its_sign(third):
-    """TREE-4: the number is the one that the session itself shows, and the sign says how far back that session is."""
+def test_each_inherited_session_has_its_prefix(third):
+    """TREE-4: the number is the one in the entry's own session, and the prefix says how many forks back that is."""
     log = _whole(third)
     assert [EntryNames(log.tree).short(node) for node in log.tree.nodes.values()] == [
         *("^^0", "^^1", "^^2"),
@@ -58,8 +58,8 @@ def test_each_session_has_its_sign(third):
     _every_name_leads_back(third.store, log, _shown(log))
 
 
-def test_what_is_said_of_inherited_entries(third, story):
-    """Annotations of others have as much of their ids as it takes."""
+def test_annotations_of_inherited_entries_are_named_by_id(third, story):
+    """Annotations of other sessions have as much of their ids as is unique."""
     labels = [story.session.label(node.id, f"l{node.seq}") for node in list(story.session.tree.own_nodes())]
     log = _whole(third)
     shown = _shown(log)
@@ -68,15 +68,15 @@ def test_what_is_said_of_inherited_entries(third, story):
 
 
 def test_a_label_does_not_take_a_name_away(third):
-    """As with numbers: what an entry is shown by is meant, whatever people have called another one."""
+    """As with numbers: the shown name means its entry, whatever label another entry has."""
     first, *_, last = third.tree.nodes
     third.label(last, "^^0")
     assert find_entry(_whole(third), "^^0") == first
 
 
 @pytest.mark.meddled
-def test_a_parent_that_counts_wrongly(shell, store):
-    """Law 9: two entries with one number are shown by two names, and the first has the number, as in its session."""
+def test_repeated_numbers_of_a_parent_get_different_names(shell, store):
+    """Law 9: of two entries with one number the first has the number, as in its own session."""
     shell.store.mkdir()
     (shell.store / "odd.jsonl").write_bytes(
         b'{"type":"session","id":"oddoddodd","seq":0}\n'
@@ -89,8 +89,8 @@ def test_a_parent_that_counts_wrongly(shell, store):
     _every_name_leads_back(store, log, shown)
 
 
-def test_where_only_the_end_was_read(story):
-    """What cannot be counted is named by its id, and so that the whole log knows it too."""
+def test_without_the_beginning_entries_are_named_by_id(story):
+    """Entries that cannot be counted are named by ids, which the whole log knows, too."""
     story.user("first")
     story.reply("reply")
     story.session.compact("all of it", first_kept=story.session.tree.head)
@@ -102,8 +102,8 @@ def test_where_only_the_end_was_read(story):
 
 
 @pytest.mark.meddled
-def test_a_number_that_is_an_id(shell, store):
-    """Ids of others may be digits, and an exact id wins: the number of another entry is then no name for it."""
+def test_a_number_that_is_an_id_is_not_used(shell, store):
+    """Ids of other programs may be digits, and an exact id wins: the number of another entry is then no name for it."""
     shell.store.mkdir()
     (shell.store / "odd.jsonl").write_bytes(
         b'{"type":"session","id":"odd"}\n'
@@ -117,7 +117,7 @@ def test_a_number_that_is_an_id(shell, store):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_after_any_history(seed):
-    """Law 9: forks of forks, moved heads, folds, garbage and repeated lines; read whole, from the end, or found."""
+    """Law 9: nested forks, moved heads, compactions, damage; for logs read whole or from the end, and for hits."""
     shelf, chance = CatalogFixture(Cataloged(MemoryRig(), "memory:")), random.Random(seed)
     stories = [shelf.talk(1)]
     for _ in range(40):

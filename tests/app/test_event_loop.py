@@ -1,4 +1,4 @@
-"""A command starts each MCP server once, from the listing to the last wake, and leaves none behind (RUN-7)."""
+"""A command starts each MCP server once, from the listing to the last wake, and stops it at its end (RUN-7)."""
 
 import json
 import signal
@@ -21,14 +21,14 @@ def calls(name, **given):
 
 
 def test_a_run_starts_a_server_once(shell, script, starts):
-    """What listed its tools runs them."""
+    """The process that listed the tools also runs them."""
     answer = shell.process("run", "--model", script(calls("folder"), {"text": "Seen."}), "Look.")
     assert (answer.out, answer.code) == ("Seen.\n", 0)
     assert len(starts()) == 1
 
 
 def test_a_server_lives_on_while_a_person_is_asked(shell, script, starts):
-    """Each answer is followed by another wake, with the server of the one before."""
+    """Each answer is followed by another wake, which uses the same server."""
     replies = (calls("pids"), calls("folder"), calls("pids"), {"text": "Seen."})
     talk = shell.talk("run", "--model", script(*replies), "Look.")
     for _ in range(2):
@@ -40,7 +40,7 @@ def test_a_server_lives_on_while_a_person_is_asked(shell, script, starts):
     assert len(starts()) == 1
 
 
-def test_a_run_that_is_left_leaves_no_server(shell, script, starts):
+def test_an_interrupted_run_leaves_no_server(shell, script, starts):
     """Ctrl-C cancels the call, and the server ends with the command."""
     file = shell.folder / "touched"
     model = script(calls("hang", file=str(file)))
@@ -55,8 +55,8 @@ def test_a_run_that_is_left_leaves_no_server(shell, script, starts):
             running.kill()
 
 
-def test_a_malformed_tool_is_a_line(shell, script, mine):
-    """It is said where other troubles of servers are said, and the session begins with all the others."""
+def test_a_malformed_tool_is_reported_in_one_line(shell, script, mine):
+    """It is reported like other errors of servers, and the session begins with all other tools."""
     command = json.dumps([sys.executable, "-I", "-S", PLAIN, "malformed"])
     mine(f"[agents.agent]\nmcp = ['plain']\n[mcp.plain]\ncommand = {command}\n")
     answer = shell.process("run", "--yes", "--model", script(calls("folder"), {"text": "Seen."}), "Look.")
@@ -72,8 +72,8 @@ def contexts(shell):
     return [row for row in shell("show", "agent_user_1", "--json").rows if row["type"] == "context"]
 
 
-def test_a_server_that_was_broken_is_asked_again_by_the_next_run(shell, mine, script):
-    """Law 2: the log remembers what is missing, and not the configuration; once it is there, that is a new entry."""
+def test_a_server_that_failed_is_asked_again_by_the_next_run(shell, mine, script):
+    """Law 2: the missing server is known from the log; once its tools are listed, that is a new entry."""
     program = shell.folder / "serve"
     mine(f"[agents.agent]\nmcp = ['plain']\n[mcp.plain]\ncommand = ['{program}', '-I', '-S', '{PLAIN}']\n")
     model = script({"text": "One."}, {"text": "Two."}, calls("folder"), {"text": "Three."}, {"text": "Four."})
@@ -99,8 +99,8 @@ def test_a_server_that_was_broken_is_asked_again_by_the_next_run(shell, mine, sc
 
 @pytest.mark.meddled
 @pytest.mark.parametrize("value", ["plain", 3, ["plain"], [{"name": 3}], [{"name": "x"}], [{"name": "x", "url": "no"}]])
-def test_what_a_log_says_is_missing_may_be_anything(shell, store, value):
-    """Law 13: a value that describes no server starts nothing, and the run goes on."""
+def test_a_malformed_missing_server_in_a_log_starts_nothing(shell, store, value):
+    """Law 13: a value that describes no server starts nothing, and the run continues."""
     session = Agent(model="demo").begin(store, cwd=str(shell.folder))
     record = branch_state(session.branch()).context.without_envelope
     session.append(msgspec.structs.replace(record, environment={**record.environment, "absentServers": value}))

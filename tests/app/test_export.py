@@ -7,7 +7,7 @@ from wakelog.errors import StoreError, UsageError
 
 
 def test_an_export_that_fails_leaves_no_file(tmp_path):
-    """A file that is there is whole: a log that cannot be read to its end leaves none behind."""
+    """A log that cannot be read to its end leaves no partial file."""
 
     def content():
         yield b"the beginning"
@@ -19,7 +19,7 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
     assert not path.exists()
 
 
-def test_a_file_that_is_there_stays_as_it_is(tmp_path):
+def test_an_existing_file_is_not_overwritten(tmp_path):
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"mine")
     with pytest.raises(UsageError, match="already exists"):

@@ -5,6 +5,7 @@ import json
 from tests.laws.logs import bytes_of, store_of
 from tests.transfer.copies import exported
 from wakelog.forking import fork
+from wakelog.stores.memory import MemoryStore
 from wakelog.testing.builders import SessionBuilder
 
 
@@ -22,7 +23,7 @@ def test_the_document():
 
 
 def test_bytes_are_kept():
-    """Law 10: unknown keys, odd numbers and odd spacing stay as they were written."""
+    """Law 10: unknown keys, unusual numbers and unusual spacing stay as they were written."""
     line = b'{"type":"later", "id":"x1","n":123456789012345678901,"f":1.0e5,"\\u00e9":"\\u0041"}'
     content = exported(store_of(b'\xef\xbb\xbf{"type":"session","id":"s1"}\r\n' + line + b"\nrubbish\n"))
     assert line in content
@@ -31,7 +32,7 @@ def test_bytes_are_kept():
     assert [entry["id"] for entry in whole["entries"]] == ["s1", "x1"]
 
 
-def test_a_fork_holds_what_it_inherited():
+def test_a_fork_contains_what_it_inherited():
     story = SessionBuilder()
     first = story.user("a")
     child = fork(story.session)
@@ -40,14 +41,15 @@ def test_a_fork_holds_what_it_inherited():
 
 
 def test_inherited_damage_names_its_log():
-    """Law 9, LOG-16: a line of the parent is not taken for one of the fork."""
-    story = SessionBuilder()
+    """Law 9, LOG-16: a damaged line of the parent is not reported as one of the fork."""
+    store = MemoryStore()
+    story = SessionBuilder(store)
     story.user("a")
     story.user("b")
     child = fork(story.session)
     raw = bytes_of(story).split(b"\n")
     raw[1] = b"#" + raw[1][1:]
-    story.store._log(story.session.name).data[:] = b"\n".join(raw)
+    store.replace(story.session.id, story.session.name, b"\n".join(raw))
     whole = json.loads(exported(child.store, child.name))
     found = [hurt for hurt in whole["damage"] if hurt["kind"] == "unreadable"]
     assert [hurt["session"] for hurt in found] == [story.session.name]

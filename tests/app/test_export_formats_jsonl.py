@@ -1,4 +1,4 @@
-"""JSONL: a session leaves as the bytes it is stored as; a fork leaves whole (ST-8, LOG-8, TREE-4)."""
+"""JSONL: a session is exported as its stored bytes; a fork with its inherited history (ST-8, LOG-8, TREE-4)."""
 
 import os
 
@@ -31,7 +31,7 @@ def words(log):
     ],
 )
 def test_exact_bytes(raw):
-    """LOG-8, law 10: whatever is in a log, damage included, comes out byte for byte."""
+    """LOG-8, law 10: everything in a log, damage included, comes out byte for byte."""
     assert b"".join(stored_bytes(store_of(raw).load("s"), len(raw))) == raw
     assert b"".join(stored_bytes(store_of(raw).load("s"), len(raw) - 1)) == raw[:-1]
 
@@ -41,7 +41,7 @@ def is_fork(store, session):
 
 
 def test_a_fork_of_a_fork_stands_alone():
-    """TREE-4: parent's branch, then its own entries; one log that verifies without the others."""
+    """TREE-4: the parent's branch, then its own entries; one log that verifies without the others."""
     story = SessionBuilder()
     story.user("a")
     story.reply("b")
@@ -60,8 +60,8 @@ def test_a_fork_of_a_fork_stands_alone():
     assert copy.id == grandchild.id
 
 
-def test_a_fold_in_the_parent_hides_nothing_from_the_copy():
-    """TREE-5: the copy holds the history from before the parent's fold, and shows what the fork shows."""
+def test_a_compaction_in_the_parent_hides_nothing_from_the_copy():
+    """TREE-5: the copy has the history from before the parent's compaction, and shows what the fork shows."""
     story = SessionBuilder()
     story.user("long ago")
     kept = story.reply("kept")
@@ -76,7 +76,7 @@ def test_a_fold_in_the_parent_hides_nothing_from_the_copy():
 
 
 def test_a_fork_without_its_parent():
-    """DESIGN 3: a missing parent is reported like damage; the copy holds the fork's own entries and is sound."""
+    """Law 9: a missing parent is reported like damage; the copy has the fork's own entries and is valid."""
     story = SessionBuilder()
     story.user("a")
     child = fork(story.session)
@@ -90,7 +90,7 @@ def test_a_fork_without_its_parent():
 
 
 def test_a_session_that_is_its_own_ancestor():
-    """A loop of parents ends."""
+    """A cycle of parents ends."""
     first = b'{"type":"session","id":"s","parent":{"session":"s","entry":"s","kind":"fork"}}\n'
     store = store_of(first)
     made = copy_of(store)

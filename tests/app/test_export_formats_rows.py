@@ -1,4 +1,4 @@
-"""Law 2: a branch told stretch by stretch reads as the branch that is held as a whole (VIEW-3)."""
+"""Law 2: the rows of a branch that is read in stretches equal those of the branch read as a whole (VIEW-3)."""
 
 from collections import Counter
 
@@ -27,9 +27,16 @@ def whole(store, session, node, partials=()):
     return list(transcript(branch, partials, waiting=()))
 
 
+def path_to(scan, node):
+    """Return the path from the root to a node."""
+    place = scan.outline.find(node)
+    assert place is not None
+    return scan.outline.path(place)
+
+
 def streamed(store, session, node, stretch, partials=()):
     scan = scan_log(store, session)
-    path = scan.outline.path(scan.outline.find(node))
+    path = path_to(scan, node)
     return list(branch_rows(store, scan, path, JournalTexts(partials), stretch=stretch))
 
 
@@ -37,7 +44,7 @@ def streamed(store, session, node, stretch, partials=()):
 @example([*[("user", 0)] * 8, ("partial", 1), ("partial", 2)], [], 1, 2)  # one reply, at nodes of two stretches
 @given(STORIES, DAMAGE, st.integers(1, 9), st.integers(0, 30))
 def test_every_branch_reads_the_same(steps, hurts, stretch, at):
-    """Whatever the story and the damage, and wherever a stretch ends."""
+    """For any log, any damage and any end of a stretch."""
     store = store_of(damaged(bytes_of(tell(steps)), hurts))
     try:
         tree = read_log(store, "s", verify=True).tree
@@ -51,7 +58,7 @@ def test_every_branch_reads_the_same(steps, hurts, stretch, at):
 @QUIET
 @given(STORIES, STORIES, st.integers(1, 9), st.integers(0, 30))
 def test_forks_read_the_same(parent_steps, child_steps, stretch, at):
-    """Inherited nodes, labels of the parent and of the fork on them."""
+    """Inherited nodes, with labels of the parent and of the fork on them."""
     parent = tell(parent_steps)
     child = fork(parent.session)
     story = SessionBuilder(child.store)
@@ -63,9 +70,9 @@ def test_forks_read_the_same(parent_steps, child_steps, stretch, at):
         assert streamed(child.store, child.name, node, stretch) == whole(child.store, child.name, node)
 
 
-def test_what_waits_is_the_same():
+def test_the_queue_is_the_same():
     """The queue of a branch that is not at the head."""
-    seen = Counter()
+    seen: Counter[bool] = Counter()
 
     @QUIET
     @given(STORIES, st.integers(0, 30))
@@ -73,7 +80,7 @@ def test_what_waits_is_the_same():
         store = store_of(bytes_of(tell(steps)))
         tree, scan = read_log(store, "s").tree, scan_log(store, "s")
         node = list(tree.nodes)[at % len(tree.nodes)]
-        entries = path_entries(store, scan, scan.outline.path(scan.outline.find(node)))
+        entries = path_entries(store, scan, path_to(scan, node))
         expected = branch_state(tree.branch(node)).queue
         assert queue_of_branch(entries) == expected
         seen[bool(expected)] += 1
@@ -83,8 +90,8 @@ def test_what_waits_is_the_same():
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 3, 5, 100])
-def test_what_comes_late_is_told_with_its_link(stretch):
-    """A label, a result, an answer to a question and the text of a journal that stand far behind their node."""
+def test_late_annotations_are_shown_with_their_node(stretch):
+    """A label, a result, an answer to a question and the text of a journal that come long after their node."""
     story = SessionBuilder()
     first = story.user("first")
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {})])

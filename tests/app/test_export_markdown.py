@@ -1,4 +1,4 @@
-"""Markdown: pleasant to read, and no text in it can pass for another's (ST-8, law 13)."""
+"""Markdown: readable, and no stored text can change the structure of the document (ST-8, law 13)."""
 
 import pytest
 from markdown_it import MarkdownIt
@@ -21,7 +21,7 @@ def told(story):
 
 
 def tokens(text):
-    """What a reader that would let HTML through makes of it."""
+    """Return the tokens of a parser that lets HTML through."""
     return MarkdownIt("commonmark", {"html": True}).parse(text)
 
 
@@ -77,7 +77,7 @@ ATTACKS = [
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("where", ["prompt", "reply", "result", "tool", "title", "label", "summary", "model"])
 def test_no_text_gets_out_of_its_place(attack, where):
-    """Law 13: whatever is said, the document has the same headings, and no tag is let through."""
+    """Law 13: whatever the texts contain, the document has the same headings, and no tag is let through."""
 
     def story_of(text):
         story = SessionBuilder()
@@ -104,8 +104,8 @@ def _flat(parsed):
         yield from _flat(token.children or [])
 
 
-def test_what_was_quoted_can_still_be_read():
-    """Code keeps its signs: only what would be a tag is taken apart."""
+def test_quoted_text_can_still_be_read():
+    """Code keeps its characters: only text that would be a tag is escaped."""
     story = SessionBuilder()
     story.reply("Use `a<b>` or:\n\n```html\n<b>\n```\n\nnot <b>, but 1 < 2.")
     text = told(story)

@@ -1,4 +1,6 @@
-"""The blobs that entries name are checked: what is missing or changed is found, with what each entry loses (law 9)."""
+"""Blobs that entries refer to are checked: missing and changed ones are found, with what each entry loses (law 9)."""
+
+import time
 
 import msgspec
 import pytest
@@ -10,20 +12,20 @@ from wakelog.log.content import Audio, BlobRef, Image, Prompt, Text, ToolResult,
 from wakelog.log.entry import ContextEntry, Custom, Message, ModelCall
 from wakelog.log.ids import digest_of
 from wakelog.session import Session
-from wakelog.stores.memory import MemoryStore
+from wakelog.stores.memory import MemoryBlobs, MemoryStore
 from wakelog.testing.builders import SessionBuilder
 from wakelog.verification import audit_blobs
 
 
-def named_everywhere(session, ref):
-    """A session that names a blob in every way there is."""
+def refer_everywhere(session, ref):
+    """Append entries that refer to a blob in every way there is."""
     node = session.append(ContextEntry(system=ref(b"system"), tools=ref(b"tools")))
     session.append(Message(message=Prompt(content=(Image(blob=ref(b"image")), UnknownPart(part=plain(ref(b"part")))))))
     session.append(Message(message=Prompt(content=(Audio(blob=ref(b"audio")), Text(text="cut", blob=ref(b"text"))))))
     session.append(Message(message=ToolResult(tool_call_id="t", tool_name="grep", blob=ref(b"output"))))
     session.append(ModelCall(reply_id="r1", injected=(ref(b"first"), ref(b"second"))), at=node.id)
     session.append(Custom(custom_type="x", data={"deep": [plain(ref(b"data"))]}))
-    session.store.append(session.name, strange(ref(b"future")), after=session.last_seq)
+    session.store.append(session.name, unknown_entry(ref(b"future")), after=session.last_seq)
     return session.read()
 
 
@@ -31,8 +33,8 @@ def plain(ref):
     return msgspec.to_builtins(ref)
 
 
-def strange(ref):
-    """An entry of a type that nobody knows yet."""
+def unknown_entry(ref):
+    """Return an entry of an unknown type."""
     return b'{"type":"hologram","id":"z","film":%b}' % msgspec.json.encode(ref)
 
 
@@ -52,10 +54,10 @@ LOST = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_every_entry_loses(stores, kind):  # noqa: F811
-    """Law 9, LOG-12: in every store, each blob that is gone is found once, with what each entry loses."""
+def test_every_missing_blob_is_reported_with_its_entries(stores, kind):  # noqa: F811
+    """Law 9, LOG-12: in every store, each missing blob is found once, with what each entry loses."""
     store = stores.new(kind)
-    log = named_everywhere(Session.create(store, agent="crab"), store.blobs.put)
+    log = refer_everywhere(Session.create(store, agent="crab"), store.blobs.put)
     whole = audit_blobs(store.blobs, log.entries)
     assert (whole.blobs, whole.losses) == (len(LOST), ())
     for content in LOST:
@@ -71,19 +73,19 @@ def test_what_every_entry_loses(stores, kind):  # noqa: F811
 
 
 def test_each_blob_is_read_once():
-    """However many entries name a blob, it is checked once, and all of them are told."""
+    """However many entries refer to a blob, it is checked once, and reported for all of them."""
     story = SessionBuilder(MemoryStore())
     ref = story.store.blobs.put(b"shared")
     for _ in range(3):
         story.session.append(Message(message=Prompt(content=(Image(blob=ref), Image(blob=ref)))))
     asked = []
 
-    class Counted:
+    class CountingBlobs(MemoryBlobs):
         def check(self, ref):
             asked.append(ref)
             raise Damaged("other bytes", hint="put it again")
 
-    (loss,) = audit_blobs(Counted(), story.session.read().entries).losses
+    (loss,) = audit_blobs(CountingBlobs(now=time.time), story.session.read().entries).losses
     assert [one.digest for one in asked] == [ref.digest]
     assert (loss.kind, [named.seq for named in loss.references]) == ("damaged blob", [1, 2, 3])
 
@@ -93,13 +95,13 @@ def test_each_blob_is_read_once():
     [(NotFound, "missing blob"), (Damaged, "damaged blob"), (NoAccess, "inaccessible blob")],
 )
 def test_kinds_of_losses(error, kind):
-    """Law 9: what this user may not read is not called damaged."""
+    """Law 9: a blob that this user may not read is not called damaged."""
     story = SessionBuilder(MemoryStore())
     story.session.append(Message(message=Prompt(content=(Image(blob=BlobRef(digest=digest_of(b"x"), bytes=1)),))))
 
-    class Failing:
+    class FailingBlobs(MemoryBlobs):
         def check(self, ref):
             raise error("no", hint="do this")
 
-    (loss,) = audit_blobs(Failing(), story.session.read().entries).losses
+    (loss,) = audit_blobs(FailingBlobs(now=time.time), story.session.read().entries).losses
     assert (loss.kind, loss.reason, loss.hint) == (kind, "no", "do this")

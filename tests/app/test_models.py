@@ -1,4 +1,4 @@
-"""What is configured reaches a session when it begins, stands in its log, and is not looked at again (RUN-19)."""
+"""Configuration is written into a session when it begins, and then read from its log only (RUN-19)."""
 
 import json
 import signal
@@ -22,8 +22,8 @@ def context(shell, name="agent_user_1"):
     return [row for row in entries(shell, name) if row["type"] == "context"][-1]
 
 
-def test_without_a_model(shell, monkeypatch):
-    """One line says how to name one, and what works without a key; nothing is written."""
+def test_without_a_model_one_line_says_how_to_name_one(shell, monkeypatch):
+    """It also names what works without a key; nothing is written."""
     monkeypatch.delenv("WAKELOG_MODEL")
     answer = shell("run", "Hi.")
     assert answer.code == 2
@@ -41,8 +41,8 @@ def test_without_a_model(shell, monkeypatch):
         ("openai-chat:gpt-x", "OPENAI_API_KEY"),
     ],
 )
-def test_without_a_key(shell, monkeypatch, model, variable):
-    """One line names the variable, and what works without one; no session is left that owes an answer."""
+def test_without_a_key_one_line_names_the_variable(shell, monkeypatch, model, variable):
+    """It also names what works without a key; no session with an unanswered prompt is left."""
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     answer = shell("run", "--model", model, "Hi.")
@@ -53,8 +53,8 @@ def test_without_a_key(shell, monkeypatch, model, variable):
     assert shell("ls", "--json").rows == []
 
 
-def test_an_agent_as_it_is_configured(shell, mine):
-    """RUN-19: everything of it stands in the log; the file can go."""
+def test_the_configuration_of_an_agent_is_in_the_log(shell, mine):
+    """RUN-19: all of it; the file can be removed."""
     mine(
         "agent = 'reviewer'\n"
         "[agents.reviewer]\nmodel = 'demo'\nsystem = 'Be strict.'\ntools = ['read']\napproval = 'deny'\n"
@@ -70,8 +70,8 @@ def test_an_agent_as_it_is_configured(shell, mine):
     assert "context" not in [row["type"] for row in entries(shell, "reviewer_user_1")[before:]]
 
 
-def test_what_is_said_wins(shell, mine):
-    """An option goes before the file, for the one session it was said for."""
+def test_options_win_over_the_file(shell, mine):
+    """For the session that they were given for."""
     mine("[agents.agent]\nmodel = 'scripted:nowhere'\nsystem = 'From the file.'\n")
     shell("run", "--model", "demo", "--system", "Said.", "Hi.")
     request = shell("context", "agent_user_1", "--json").json
@@ -82,7 +82,7 @@ def test_what_is_said_wins(shell, mine):
 
 
 def test_instruction_files_are_read_at_each_run(shell):
-    """LOG-14: what AGENTS.md says when a run begins is what holds; a change is a new entry, and the own words stay."""
+    """LOG-14: AGENTS.md is read when a run begins; a change is a new entry, and the configured instructions stay."""
     (shell.folder / "AGENTS.md").write_text("Use tabs.")
     shell("run", "--system", "Be brief.", "Hi.")
     assert [source["scope"] for source in context(shell)["sources"]] == ["project"]
@@ -97,8 +97,8 @@ def test_instruction_files_are_read_at_each_run(shell):
     assert "context" not in [row["type"] for row in entries(shell)[before:]]
 
 
-def test_a_key_from_a_command_reaches_the_model_and_nobody_else(shell, mine, monkeypatch):
-    """Law 14: the key command's word is in the header; it is not in the log, and not in what tools see."""
+def test_a_key_from_a_command_reaches_only_the_model(shell, mine, monkeypatch):
+    """Law 14: the key is in the request header, not in the log, and not in the environment of tools."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     said = {"choices": [{"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}]}
     with Loopback() as server:
@@ -131,8 +131,8 @@ def test_servers_of_an_agent(shell, mine):
     assert [tool["name"] for tool in shown["tools"]] == ["read", *names]
 
 
-def test_a_server_that_cannot_be_asked(shell, mine):
-    """It is named in one line, and the session does without its tools."""
+def test_a_server_that_does_not_start_is_reported(shell, mine):
+    """It is named in one line, and the session continues without its tools."""
     mine("[agents.agent]\nmcp = ['gone']\n[mcp.gone]\ncommand = ['/nowhere/at/all']\n")
     answer = shell("run", "Hi.")
     assert answer.code == 0
@@ -141,7 +141,7 @@ def test_a_server_that_cannot_be_asked(shell, mine):
 
 
 def test_ctrl_c_while_a_server_does_not_start(shell, mine):
-    """Nobody waits for a server that never greets: the command ends at once, and nothing is left behind."""
+    """The command does not wait for a server that never answers: it ends at once, and nothing is left behind."""
     command = json.dumps(list(plain("mute").command))
     mine(f"[agents.agent]\nmcp = ['mute']\n[mcp.mute]\ncommand = {command}\ntimeout = 600\n")
     with shell.start("run", "Hi.", stdin=subprocess.DEVNULL) as running:

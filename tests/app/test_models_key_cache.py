@@ -1,4 +1,4 @@
-"""LOG-13: a program that prints a key is run once in a process, and once more when what it printed was refused."""
+"""LOG-13: a program that prints a key is run once in a process, and once more when that key was refused."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ def keys(server):
 
 
 def test_a_program_is_run_once(shell, server):
-    """A password manager may ask a person each time: to open, to check and to ask, one run is enough."""
+    """A password manager may ask a person each time: to open, to check and to send, one run is enough."""
     server.play(says("Hello."))
     assert shell.process("run", "Hi.").out == "Hello.\n"
     assert keys(server) == ["k"]
@@ -52,8 +52,8 @@ def test_a_program_is_run_once(shell, server):
     assert (shell.folder / "runs").read_text() == "k"
 
 
-def test_one_that_was_kept_and_is_refused_is_asked_for_anew(shell, server):
-    """RUN-15: keys expire. A fresh one is worth another try; one that is refused while it is fresh is not."""
+def test_a_refused_cached_key_is_fetched_again(shell, server):
+    """RUN-15: keys expire. A new key is tried once; a key that is refused while it is new is not."""
     server.play(REFUSED, says("Hello."))
     assert shell.process("run", "Hi.").out == "Hello.\n"
     assert keys(server) == ["k", "kk"]
@@ -65,8 +65,8 @@ def test_one_that_was_kept_and_is_refused_is_asked_for_anew(shell, server):
     assert f"the turn failed: {told}: no such key (" in answer.err
 
 
-def test_the_variable_that_is_configured_is_named(shell, mine, monkeypatch):
-    """LOG-13: the one that somebody has to set, not the usual one."""
+def test_the_configured_variable_is_named(shell, mine, monkeypatch):
+    """LOG-13: the error names the variable that the configuration names, not the default one."""
     monkeypatch.setenv("OPENAI_API_KEY", "unused")
     monkeypatch.setenv("KEY_OF_MY_HOUSE", "KEY")
     with Loopback() as server:
@@ -92,13 +92,13 @@ print(runs.read_text())
 
 
 @pytest.fixture
-def waits(shell, mine, monkeypatch):
+def waiting_server(shell, mine, monkeypatch):
     """A server that refuses the first key, and a program that waits at a gate before it prints the second."""
     gate = shell.folder / "gate"
     os.mkfifo(gate)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("wakelog.app.models.KEY_CACHE._keys", {})
-    # Where nobody else goes on, this is how long it takes to find out.
+    monkeypatch.setattr("wakelog.app.models.KEY_CACHE", KeyCache())
+    # A blocked event loop fails the test after this time.
     monkeypatch.setattr("wakelog.config.files._KEY_TIMEOUT_S", 20)
     with Loopback() as made:
 
@@ -112,7 +112,7 @@ def waits(shell, mine, monkeypatch):
 
 
 async def _asked():
-    """What comes of asking until it is refused no more, as the kernel does."""
+    """Ask until the key is accepted, as the runtime does; return the last events."""
     request = ModelRequest(model="x", messages=())
     while True:
         reply = [delta async for delta in open_provider_lazily("openai-chat", "x").stream(request)]
@@ -120,15 +120,15 @@ async def _asked():
             return reply
 
 
-def test_everybody_else_goes_on_while_a_program_prints_a_key_anew(waits):
-    """RUN-15: a key that expired is asked for in a thread; what the program waits for may even be somebody in here."""
-    server, gate = waits()
+def test_the_event_loop_runs_while_a_program_prints_a_new_key(waiting_server):
+    """RUN-15: the program runs in a thread, so even a program that waits for this process can finish."""
+    server, gate = waiting_server()
     server.play(REFUSED, says("Hello."))
 
     async def main():
         open_configured_provider("openai-chat", "x")
         asked = asyncio.create_task(_asked())
-        # Opening it succeeds when the program has opened it too, and this loop is free to find that out.
+        # Opening succeeds when the program has opened it, too, and only a running loop can find that out.
         opened = None
         while opened is None:
             await asyncio.sleep(0)
@@ -142,11 +142,17 @@ def test_everybody_else_goes_on_while_a_program_prints_a_key_anew(waits):
     assert keys(server) == ["k", "kk"]
 
 
-def test_who_has_a_key_does_not_wait_for_another_program():
-    """One program runs at a time; whoever has a key already is none of their business."""
+def test_a_cached_key_does_not_wait_for_another_program():
+    """One program runs at a time; a key in the cache is returned meanwhile."""
     held, free, kept = threading.Event(), threading.Event(), KeyCache()
     kept.get(["mine"], lambda: "k")
-    slow = threading.Thread(target=kept.get, args=(["slow"], lambda: held.set() or (free.wait(60) and "s")))
+
+    def slow_program():
+        held.set()
+        assert free.wait(60)
+        return "s"
+
+    slow = threading.Thread(target=kept.get, args=(["slow"], slow_program))
     slow.start()
     try:
         assert held.wait(60)
@@ -156,9 +162,9 @@ def test_who_has_a_key_does_not_wait_for_another_program():
         slow.join()
 
 
-def test_a_program_that_fails_at_last_is_a_fault(waits):
-    """The turn ends in one line that says what happened; nobody tries again."""
-    server, gate = waits(code=3)
+def test_a_program_that_fails_at_last_is_a_fault(waiting_server):
+    """The turn ends with one line that says what happened; it is not retried."""
+    server, gate = waiting_server(code=3)
     server.play(REFUSED, says("Never said."))
 
     async def main():

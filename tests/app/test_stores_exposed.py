@@ -1,6 +1,6 @@
-"""Files of other users at the command line: refused for running with code 7, read with one line of warning.
+"""Files of other users at the command line: code 7 where they would be run, one line of warning where they are read.
 
-Where the tests are not run by root, a log is exposed by its mode alone.
+Where root does not run the tests, a log is exposed by its mode alone.
 """
 
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.meddled
 
 
 def expose(path):
-    """Gives a file to another user or, without the right to do so, lets every user write to it."""
+    """Give a file to another user or, without the right to do so, let every user write to it."""
     if IS_ROOT:
         os.chown(path, STRANGER, STRANGERS)
     else:
@@ -29,20 +29,20 @@ def expose(path):
 
 @pytest.fixture
 def marker(shell):
-    """What the tool of a session that is run makes."""
+    """The file that the tool of a session creates when it is run."""
     return shell.folder / "marker"
 
 
 @pytest.fixture
 def foreign(shell, store, marker):
-    """A session of another user that owes a reply and runs its tool without asking."""
+    """A session of another user with an unanswered prompt, whose tool runs without approval."""
     session = owing(store, str(marker))
     expose(store.folder.log_path(session.name))
     return session
 
 
 def check_refused(answer, name):
-    """Code 7 and one line: the path, what is wrong with it and what to do."""
+    """Assert code 7 and one line: the path, what is wrong with it and what to do."""
     assert (answer.code, answer.out) == (7, ""), answer.err
     (line,) = answer.err.splitlines()
     assert f"{name}.jsonl" in line
@@ -62,7 +62,7 @@ RUNNING = {
 
 @pytest.mark.parametrize("way", RUNNING)
 def test_commands_that_run_refuse(shell, store, foreign, marker, way):
-    """Issue 15, 6: one error, its own code, no tool and no byte."""
+    """One error with its own code; no tool is run and no byte is written."""
     before = log_bytes(store, foreign.name)
     check_refused(shell(*RUNNING[way], typed=""), foreign.name)
     check_refused(
@@ -73,7 +73,7 @@ def test_commands_that_run_refuse(shell, store, foreign, marker, way):
 
 
 def test_a_chat_is_refused(shell, store, foreign, marker):
-    """Issue 15, 6: a session of another user, and a new one in a store that all users may write to."""
+    """A session of another user, and a new one in a store that all users may write to."""
     before = log_bytes(store, foreign.name)
     answer = shell.terminal("chat", foreign.name, columns=1000)
     assert answer.code == 7, answer.out
@@ -86,12 +86,12 @@ def test_a_chat_is_refused(shell, store, foreign, marker):
 
 
 def test_the_kind_of_the_error(shell, foreign):
-    """DESIGN 8: programs tell it by its kind."""
+    """Programs recognise the error by its kind."""
     assert shell("wake", foreign.name, "--json").error["kind"] == "untrusted"
 
 
-def test_waking_all_refuses_one_and_goes_on(shell, store, foreign, marker):
-    """Issue 15, 6: the sessions beside it are woken, and the exit code tells."""
+def test_waking_all_refuses_one_and_continues(shell, store, foreign, marker):
+    """The other sessions are woken, and the exit code reports the refusal."""
     ours = owing(store, f"{marker}-ours")
     answer = shell("wake", "--all", "--json")
     assert answer.code == 7, answer.err
@@ -105,7 +105,7 @@ def test_waking_all_refuses_one_and_goes_on(shell, store, foreign, marker):
 
 
 def test_a_sub_agent_of_another_user(shell, store, marker):
-    """Issue 15, 6: whoever wakes the sender does not run a sub-agent whose log another user may have written."""
+    """Waking the parent does not run a sub-agent whose log another user may have written."""
     assert shell("run", "--model", "demo", f"ask an agent to run `touch {marker}`", typed="").code == 6
     parent, child = "agent_user_1", "agent_user_2"
     assert shell("attention", parent, "--approve", "--wake", typed="").code == 6
@@ -127,7 +127,7 @@ def test_a_sub_agent_of_another_user(shell, store, marker):
 
 
 def test_a_store_that_all_may_write(shell, store, marker):
-    """Issue 15, 6: nothing in it is run and nothing is begun there; it is listed with a warning."""
+    """Nothing in it is run and nothing is created there; it is listed with a warning."""
     session = owing(store, str(marker))
     os.chmod(shell.store, 0o1777)
     for words in (("wake", session.name), ("run", "hello"), ("run", "-s", session.name, "hello")):
@@ -141,7 +141,7 @@ def test_a_store_that_all_may_write(shell, store, marker):
 
 
 def test_a_database_that_all_may_write(shell, marker):
-    """Issue 15, 6: the same for a SQLite file and each file beside it."""
+    """The same for a SQLite file and each file beside it."""
     store, url = SqliteStore(str(shell.folder / "s.db")), f"sqlite:{shell.folder}/s.db"
     session = owing(store, str(marker))
     for ending in ("", "-wal", "-shm", "-lock"):
@@ -155,8 +155,8 @@ def test_a_database_that_all_may_write(shell, marker):
     assert marker.exists()
 
 
-def test_a_link_to_a_log(shell, store, foreign, marker):
-    """Issue 15, 6: what is opened is judged, not the name; a link of ours to a file of another user is refused."""
+def test_a_link_to_a_log_of_another_user_is_refused(shell, store, foreign, marker):
+    """The opened file is checked, not the link."""
     link = shell.folder / "mine.jsonl"
     link.symlink_to(store.folder.log_path(foreign.name))
     check_refused(shell("wake", str(link)), foreign.name)
@@ -168,7 +168,7 @@ def test_a_link_to_a_log(shell, store, foreign, marker):
 
 @pytest.fixture
 def told(store):
-    """A session with some of everything, for the commands that read."""
+    """A session with entries of many types, for the commands that read."""
     story = SessionBuilder(store)
     story.user("one")
     reply = story.reply("two", calls=[("t1", "grep", {})])
@@ -178,7 +178,7 @@ def told(store):
 
 
 def readers():
-    """Every command that reads a session, with each of its flags; those that list; those that write without running."""
+    """Return the commands that read a session, with each flag, those that list, and those that only write."""
     yield from ways_to_read()
     yield from ([name, *words] for name, words in (*LISTS.items(), *WRITES.items()))
     yield from (["du"], ["doctor"], ["verify", "crab_user_1", "--json"], ["ls", "--json"])
@@ -186,7 +186,7 @@ def readers():
 
 @pytest.mark.parametrize("words", list(readers()), ids=" ".join)
 def test_reading_warns_once(shell, told, words):
-    """Issue 15, 6: the output is given, the code is the same, and one line names the log and how to end it."""
+    """Output and code are the same, and one line names the log and how to change that."""
     expose(told)
     answer = shell(*words)
     warnings = [line for line in answer.err.splitlines() if "no agent is run on it" in line]
@@ -195,8 +195,8 @@ def test_reading_warns_once(shell, told, words):
     assert answer.code in (0, 1, 6), answer.err
 
 
-def test_json_is_as_ever(shell, told):
-    """Issue 15, 6: the warning is on stderr, and the data is what it was."""
+def test_json_output_is_unchanged(shell, told):
+    """The warning is on stderr."""
     for words in (
         ("show", "crab_user_1", "--json"),
         ("verify", "crab_user_1", "--json"),
@@ -211,8 +211,8 @@ def test_json_is_as_ever(shell, told):
         assert "no agent is run on it" in after.err
 
 
-def test_what_is_opened_on_the_way_is_warned_of(shell, store, marker):
-    """Issue 15, 6: a blob, and the log that a fork reads through."""
+def test_other_files_that_are_read_are_warned_of(shell, store, marker):
+    """A blob, and the log that a fork inherits from."""
     session = owing(store, str(marker))
     child = fork(session)
     (blob,) = [blob for blob in store.blobs.stored() if blob.bytes == len(b"an image")]
@@ -237,13 +237,13 @@ def trust(*words):
 
 
 def covering(path):
-    """The words that trust the owner and the group of a file."""
+    """Return the words that trust the owner and the group of a file."""
     found = os.stat(path)
     return (f"uid:{found.st_uid}", "everyone" if found.st_mode & 0o002 else f"gid:{found.st_gid}")
 
 
-def test_trusted_owners_lift_it(shell, store, foreign, marker, mine):
-    """Issue 15, 6: in the user's own file; the reading commands do not warn any more."""
+def test_trusted_owners_end_the_refusal(shell, store, foreign, marker, mine):
+    """Set in the user's own file; the reading commands do not warn any more."""
     mine(trust(*covering(store.folder.log_path(foreign.name))))
     assert shell("show", foreign.name).err == ""
     answer = shell("wake", foreign.name)
@@ -251,8 +251,8 @@ def test_trusted_owners_lift_it(shell, store, foreign, marker, mine):
     assert marker.exists()
 
 
-def test_no_project_says_whom_to_trust(shell, store, foreign, marker, mine):
-    """Issue 15, 6: not even a project that is trusted; its file is a mistake with its line."""
+def test_no_project_can_set_trusted_owners(shell, store, foreign, marker, mine):
+    """Not even a trusted project; the setting in its file is an error with its line."""
     (shell.folder / ".wakelog.toml").write_text(trust(*covering(store.folder.log_path(foreign.name))))
     for own in ("", f"[trust]\nprojects = [{json.dumps(str(shell.folder))}]\n"):
         mine(own)
@@ -283,8 +283,8 @@ def test_no_project_says_whom_to_trust(shell, store, foreign, marker, mine):
         ("trusted_owners = ['group:no-such-group']", "there is no group 'no-such-group' on this system"),
     ],
 )
-def test_a_mistake_is_one_line(shell, foreign, marker, mine, line, said):
-    """Bad values: code 2 and one line where an agent is to run; readers say it and go on."""
+def test_an_error_in_trusted_owners_is_one_line(shell, foreign, marker, mine, line, said):
+    """Code 2 and one line where an agent would run; commands that read report it and continue."""
     mine(line + "\n")
     answer = shell("wake", foreign.name)
     assert (answer.code, len(answer.err.splitlines())) == (2, 1), answer.err
@@ -295,8 +295,8 @@ def test_a_mistake_is_one_line(shell, foreign, marker, mine, line, said):
     assert not marker.exists()
 
 
-def test_a_mistake_elsewhere_does_not_matter(shell, store, foreign, marker, mine):
-    """Who is trusted does not depend on other keys."""
+def test_an_error_elsewhere_in_the_file_does_not_matter(shell, store, foreign, marker, mine):
+    """Trusted owners do not depend on other keys."""
     mine(trust(*covering(store.folder.log_path(foreign.name))) + "modl = 'x'\n")
     assert shell("wake", foreign.name).code == 0
     assert marker.exists()
@@ -306,7 +306,7 @@ def test_a_mistake_elsewhere_does_not_matter(shell, store, foreign, marker, mine
 
 
 def test_the_default_folder_is_private(shell, monkeypatch):
-    """Issue 15, 6: `$XDG_DATA_HOME/wakelog` has mode 0700 whatever the umask; so has the cache."""
+    """`$XDG_DATA_HOME/wakelog` has mode 0700 whatever the umask; so has the cache."""
     monkeypatch.delenv("WAKELOG_STORE")
     before = os.umask(0)
     try:

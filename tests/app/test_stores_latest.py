@@ -1,4 +1,4 @@
-"""The latest session is found without waiting for the index of large logs (issue 15, item 7)."""
+"""The latest session is found without waiting for the index of large logs (ST-5)."""
 
 import pytest
 
@@ -11,8 +11,9 @@ from wakelog.testing.builders import FixedClock
 
 @pytest.fixture
 def read(monkeypatch):
-    """The bytes that are read of each log, by name."""
-    read, load, tail = {}, JsonlStore.load, JsonlStore.tail
+    """The number of bytes that are read of each log, by name."""
+    read: dict[str, int] = {}
+    load, tail = JsonlStore.load, JsonlStore.tail
 
     def counted(lines, name):
         for line in lines:
@@ -43,19 +44,19 @@ def large(store, clock, monkeypatch):
 
 
 def said(store, clock):
-    """The name of a small session that changes now."""
+    """Create a small session that changes now; return its name."""
     session = Session.create(store, agent="crab", clock=clock)
     session.say("small talk")
     return session.name
 
 
 def found(shell):
-    """The sessions that `@latest` may mean, in order."""
+    """Return the sessions that `@latest` may mean, in order."""
     return [row.name for row in StoreLocation(str(shell.store)).recent()]
 
 
 def test_a_large_log_that_is_not_the_latest_is_hardly_read(shell, store, clock, large, read):
-    """Its first line and its last ones say when it was changed; the others are indexed and listed as ever."""
+    """Its first line and its last ones say when it was changed; the others are indexed and listed as usual."""
     small = [said(store, clock) for _ in range(3)]
     read.clear()
     assert found(shell) == [*reversed(small), large.name]
@@ -79,8 +80,8 @@ def test_a_large_log_that_is_the_latest_is_found(shell, store, clock, large, rea
 
 
 @pytest.mark.parametrize("ending", ["archive", "end"])
-def test_a_large_log_that_was_put_away_is_left_out(shell, store, clock, large, ending):
-    """Its last lines say that it was archived or ended."""
+def test_a_large_log_that_was_archived_or_ended_is_left_out(shell, store, clock, large, ending):
+    """Its last lines say so."""
     small = said(store, clock)
     getattr(large, ending)()
     rows = {row.name: row.state for row in StoreLocation(str(shell.store)).recent()}
@@ -88,8 +89,8 @@ def test_a_large_log_that_was_put_away_is_left_out(shell, store, clock, large, e
     assert rows.get(large.name, "terminated") == "terminated"
 
 
-def test_only_sessions_of_the_pair_and_the_folder_are_chats(shell, store, clock, large):
-    """`chat -c` asks for agent, sender and folder; what is left out of the index answers by its first line."""
+def test_only_sessions_of_the_agent_sender_and_folder_are_continued(shell, store, clock, large):
+    """`chat -c` needs agent, sender and folder; a log that is not indexed yet has them in its first line."""
     said(store, clock)
     rows = list(StoreLocation(str(shell.store)).recent(agent="whale", sender="user", cwd=large.tree.header.cwd))
     assert [row.name for row in rows] == [large.name]

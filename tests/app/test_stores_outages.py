@@ -1,4 +1,4 @@
-"""Commands over a server that is away for a moment, or for good (ST-6, DESIGN 8)."""
+"""Commands over a server that is down for a moment, or for good (ST-6)."""
 
 from wakelog.stores import retrying
 
@@ -6,7 +6,7 @@ DEAD = "postgresql://user:secret@127.0.0.1:1/none"
 
 
 def test_a_dead_server_is_one_line_and_a_code(shell, monkeypatch):
-    """What is tried is said, then what failed and what to do; no password, and no traceback."""
+    """The retries are reported, then what failed and what to do; no password, and no traceback."""
     monkeypatch.setattr(retrying, "RETRY_S", 0.2)
     answer = shell("append", "crab_user_1", "Hello", "--store", DEAD)
     assert answer.code == 1
@@ -21,17 +21,17 @@ def test_a_dead_server_is_one_line_and_a_code(shell, monkeypatch):
 
 
 def test_a_dead_server_in_json(shell, monkeypatch):
-    """The kind tells programs that the same command may succeed later."""
+    """The kind says that the same command may succeed later."""
     monkeypatch.setattr(retrying, "RETRY_S", 0.2)
     answer = shell("append", "crab_user_1", "Hello", "--store", DEAD, "--json")
     assert answer.code == 1
     assert '"kind":"unavailable"' in answer.err.splitlines()[-1].replace(" ", "")
 
 
-def test_an_append_rides_out_a_restart(shell, own_postgres, monkeypatch):
-    """Law 4: the server is away when the command begins, and back when it has said so."""
+def test_an_append_survives_a_restart_of_the_server(shell, own_postgres, monkeypatch):
+    """Law 4: the server is down when the command begins, and up again after the first notice."""
     url = own_postgres.new_database()
-    # How long a start takes on a busy machine is no matter of right or wrong.
+    # No result depends on how long a start takes on a busy machine.
     monkeypatch.setattr(retrying, "RETRY_S", 100.0)
     name = shell("new", "--store", url).out.strip()
     told = []

@@ -1,7 +1,8 @@
-"""Every bench still runs: tiny sizes, and no word about time. `make bench` is where speed is judged."""
+"""Every bench still runs, with tiny sizes; no assertion is about time. `make bench` judges speed."""
 
 import math
 import os
+from types import ModuleType
 
 import pytest
 
@@ -11,7 +12,7 @@ from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
 TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
-CONSTANTS = {
+CONSTANTS: dict[ModuleType, dict[str, object]] = {
     appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3, "RATES": 1, "WRITERS": 4},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
     forks: {"SIZES": (2, 4, 8), "ROUNDS": 1},
@@ -34,7 +35,7 @@ CONSTANTS = {
     },
     tails: {"ROUNDS": 1},
 }
-# How many rows each bench adds to the document.
+# The number of rows that each bench adds to the document.
 FIGURES = {
     "append": 4,
     "writers": 1,
@@ -79,7 +80,7 @@ def test_a_bench_gives_its_figures(name, tmp_path, capsys):
 
 
 def test_one_bench_alone_writes_no_document(monkeypatch, capsys):
-    """`python -m bench --only NAME`: the document is written by a whole run and by nothing else."""
+    """`python -m bench --only NAME`: only a whole run writes the document."""
     monkeypatch.setattr("sys.argv", ["bench", "--only", "redaction"])
     monkeypatch.setattr(bench.__main__, "USUAL", TINY)
     monkeypatch.setattr(bench.__main__, "cache_bytecode", lambda folder: None)

@@ -1,4 +1,4 @@
-"""`make bench-peers` still measures wakelog: tiny sizes, and no word about time.
+"""`make bench-peers` still measures wakelog, with tiny sizes; no assertion is about time.
 
 The other libraries are not installed where tests run; each of them is then a line of the table that says so.
 """
@@ -50,7 +50,7 @@ def test_wakelog_and_the_floors_are_measured(row, tmp_path):
     assert row.title in section({row: result}, {}, {"cores": "2"}, full=False)
 
 
-def test_they_are_measured_on_postgresql_and_keep_what_they_acknowledged(own_postgres, tmp_path, monkeypatch):
+def test_rows_on_postgresql_are_measured_and_keep_what_they_acknowledged(own_postgres, tmp_path, monkeypatch):
     monkeypatch.setattr(server, "_STOP_AFTER", 5)
     monkeypatch.setattr(server, "_EVERYTHING", 1_000)
     rows = [row for row in OURS if row.kind == "postgresql"]
@@ -73,7 +73,7 @@ def test_a_library_that_is_not_installed_is_a_line_of_the_table(row, tmp_path):
 
 
 def test_without_wakelog_nothing_is_written(monkeypatch):
-    """A table without wakelog in it stood in the document for weeks, and said so in one cell."""
+    """A table without wakelog's own rows would be useless, so it is an error."""
     monkeypatch.setattr("sys.argv", ["bench.peers"])
     monkeypatch.setattr(peers, "measure_all", lambda *given: ({OURS[-1]: "it moved"}, {}, "17"))
     monkeypatch.setattr(peers, "write_section", lambda text: pytest.fail("a section was written"))

@@ -1,15 +1,15 @@
-"""The callback channel passes the suite, says what happened, and lets failures through."""
+"""The callback channel passes the suite, reports every event, and lets exceptions through."""
 
 import asyncio
 
 import pytest
 
-from wakelog.channels.in_process import Begin, CallbackChannel, DeltaText, End, Reset
+from wakelog.channels.in_process import Begin, CallbackChannel, DeltaText, End, ReplyEvent, Reset
 from wakelog.testing.channel_suite import ChannelSuite, single_delivery
 
 
 class CallbackStage:
-    """A reader that believes every event."""
+    """A reader that applies every event."""
 
     def __init__(self):
         self.texts = {}
@@ -56,14 +56,14 @@ EVENTS = [
 
 
 def test_a_plain_function():
-    """Issue 3, item 8: every event carries the reply, the attempt and the place."""
-    events = []
+    """Every event carries the reply, the attempt and the position in the reply."""
+    events: list[ReplyEvent] = []
     asyncio.run(play(CallbackChannel(events.append)))
     assert events == EVENTS
 
 
 def test_an_async_function_is_waited_for():
-    """Returning from `end` means delivered, so the function has come to its end too."""
+    """Returning from `end` means delivered, so the function has returned, too."""
     events = []
 
     async def take(event):
@@ -75,8 +75,8 @@ def test_an_async_function_is_waited_for():
 
 
 @pytest.mark.parametrize("bad", [DeltaText, End])
-def test_what_failed_is_given_again(bad):
-    """RUN-9: an error reaches who delivers, and what the function did not take is still owed."""
+def test_a_failed_event_is_given_again(bad):
+    """RUN-9: the exception reaches the sender, and the event that failed is delivered again."""
     events = []
     failing = True
 

@@ -1,4 +1,4 @@
-"""The reference channel passes the suite, and keeps what it was given."""
+"""The reference channel passes the suite, and keeps the text it is given."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ class TestHeld(ChannelSuite):
 
 
 def test_it_keeps_every_character():
-    """Law 11: what a channel holds is the text itself, character by character, by reply."""
+    """Law 11: the channel has the text of each reply, character by character."""
     held = MemoryChannel()
     text = "a\r\nb\x1b[0m\u2764\ufe0f\U0001f600 \ud800"
 

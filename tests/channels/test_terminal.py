@@ -1,4 +1,4 @@
-"""The terminal channel passes the suite, tames what it prints, and does not pretend when its reader is gone."""
+"""The terminal channel passes the suite, escapes what it prints, and reports a reader that is gone."""
 
 import asyncio
 import io
@@ -43,21 +43,21 @@ def printed(text, cuts=(), clean=visible):
 
 @pytest.mark.parametrize("text", [*PAYLOADS, *SURROGATES, HOSTILE], ids=ascii)
 def test_hostile_text_becomes_visible(text):
-    """Law 13: a terminal gets the signs of `show`, also when a sequence comes one character at a time."""
+    """Law 13: a terminal gets the escaped text of `show`, also when a sequence comes one character at a time."""
     seen = "\n".join(visible_lines(text)) + "\n"
     assert printed(text) == seen
     assert printed(text, range(1, len(text))) == seen
 
 
 def test_a_line_is_finished_once():
-    """A text that ends its own line gets no second end."""
+    """A text that ends with a line end gets no second one."""
     assert printed("one\ntwo") == printed("one\ntwo\n") == "one\ntwo\n"
     assert printed("one\n\n") == "one\n\n"
     assert printed("one\r\n", [4]) == "one\n"
     assert printed("one\r") == "one␍\n"
 
 
-def test_starting_over_stands_on_its_own_line():
+def test_a_restarted_reply_begins_on_its_own_line():
     """RUN-8: a replaced reply says that it starts again, once for each time something was shown."""
     stage = TerminalStage()
 
@@ -75,8 +75,8 @@ def test_starting_over_stands_on_its_own_line():
     assert stage.shown() == "Hello, w\n(starting over)\nGood\n(starting over)\nGood morning\n"
 
 
-def test_a_cut_reply_does_not_run_into_the_next():
-    """A reply that never ended leaves its line to itself, whether or not the next one says that it begins."""
+def test_an_interrupted_reply_does_not_run_into_the_next():
+    """The next reply begins on a new line, with and without a `begin`."""
     for first in ("Hello, w", "Hello, w\r"):
         for begins in (True, False):
             stage = TerminalStage()
@@ -92,8 +92,8 @@ def test_a_cut_reply_does_not_run_into_the_next():
             assert stage.shown() == visible(first) + "\nGood morning\n"
 
 
-def test_a_closed_pipe_is_told():
-    """RUN-9, law 4: a reply that nobody could read is not sent: the error reaches who delivers, every time."""
+def test_a_closed_pipe_is_an_error():
+    """RUN-9, law 4: a reply that could not be written is not sent: the error reaches the sender, every time."""
     reader, writer = os.pipe()
     os.close(reader)
     out = os.fdopen(writer, "w")
@@ -105,10 +105,10 @@ def test_a_closed_pipe_is_told():
         out.close()
 
 
-def test_what_was_not_written_is_still_owed():
+def test_unwritten_text_is_still_undelivered():
     """RUN-9: text counts as shown once it is written, and not before."""
 
-    class Flaky(io.StringIO):
+    class FlakyStream(io.StringIO):
         full = True
 
         def write(self, text):
@@ -116,7 +116,7 @@ def test_what_was_not_written_is_still_owed():
                 raise OSError(28, "No space left on device")
             return super().write(text)
 
-    out = Flaky()
+    out = FlakyStream()
     channel = TerminalChannel(out, clean=visible)
     with pytest.raises(OSError, match="No space"):
         asyncio.run(single_delivery("Hello")(channel))
@@ -127,8 +127,8 @@ def test_what_was_not_written_is_still_owed():
     assert out.getvalue() == "Hello\n"
 
 
-def test_every_byte_is_with_the_system_before_delta_returns():
-    """Law 5, RUN-9: nothing waits in a buffer of ours, neither text nor the end of the line."""
+def test_every_byte_is_written_before_delta_returns():
+    """Law 5, RUN-9: nothing stays in a buffer, neither text nor the end of the line."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with os.fdopen(writer, "w") as out, os.fdopen(reader, "rb", buffering=0) as pipe:
@@ -139,8 +139,8 @@ def test_every_byte_is_with_the_system_before_delta_returns():
         assert pipe.read(100) == b"\n"
 
 
-class Narrow(io.RawIOBase):
-    """A raw stream that takes three bytes at a time, as `python -u` may find its own."""
+class NarrowStream(io.RawIOBase):
+    """A raw stream that takes three bytes at a time, as the stdout of `python -u` may."""
 
     def __init__(self):
         super().__init__()
@@ -154,29 +154,34 @@ class Narrow(io.RawIOBase):
         return min(3, len(raw))
 
 
+def unbuffered(raw, encoding):
+    """Return a text stream without a buffer over a raw stream, as `python -u` makes stdout."""
+    return io.TextIOWrapper(raw, encoding=encoding, write_through=True)
+
+
 def test_short_writes_are_finished():
     """Law 4: an unbuffered stream that takes a part is given the rest."""
-    narrow = Narrow()
-    out = io.TextIOWrapper(narrow, encoding="utf-8", write_through=True)
+    narrow = NarrowStream()
+    out = unbuffered(narrow, "utf-8")
     asyncio.run(single_delivery("Hello, wörld ␛")(TerminalChannel(out, clean=visible)))
     assert narrow.taken.decode() == "Hello, wörld ␛\n"
 
 
-def test_a_stream_that_would_block_is_told():
-    """Law 4: bytes that nobody took are not taken for written."""
+def test_a_stream_that_would_block_is_an_error():
+    """Law 4: bytes that were not taken do not count as written."""
 
-    class Full(Narrow):
+    class FullStream(NarrowStream):
         def write(self, raw):
             return None
 
-    out = io.TextIOWrapper(Full(), encoding="utf-8", write_through=True)
+    out = unbuffered(FullStream(), "utf-8")
     with pytest.raises(BlockingIOError):
         asyncio.run(single_delivery("Hello")(TerminalChannel(out, clean=visible)))
 
 
-def test_signs_that_the_stream_cannot_write():
-    """Law 13: a terminal without UTF-8 gets numbers, and no error."""
-    narrow = Narrow()
-    out = io.TextIOWrapper(narrow, encoding="ascii", write_through=True)
+def test_characters_that_the_stream_cannot_encode():
+    """Law 13: a terminal without UTF-8 gets code points, and no error."""
+    narrow = NarrowStream()
+    out = unbuffered(narrow, "ascii")
     asyncio.run(single_delivery("a\x1b[0m ö")(TerminalChannel(out, clean=visible)))
     assert narrow.taken == b"a\\u241b[0m \\xf6\n"

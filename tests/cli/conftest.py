@@ -1,4 +1,4 @@
-"""Ways to run the command line: in this process, as a real one, and on a real terminal."""
+"""Fixtures that run the command line: in this process, as a real process, and on a real terminal."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from wakelog.testing.builders import SessionBuilder
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch, request):
-    """A command line with a store, a cache and a folder of its own. What it made can be replayed at the end."""
+    """A command line with its own store, cache and folder. The sessions it wrote are replayed at the end."""
     made = Shell(tmp_path, monkeypatch)
     yield made
     made.close()
@@ -25,7 +25,7 @@ def shell(tmp_path, monkeypatch, request):
 
 @pytest.fixture
 def mine(shell):
-    """Writes the user's own configuration."""
+    """Write the user's own configuration."""
     path = shell.folder / "config" / "wakelog" / "config.toml"
     path.parent.mkdir(parents=True)
     return path.write_text
@@ -33,7 +33,7 @@ def mine(shell):
 
 @pytest.fixture
 def starts(shell, mine):
-    """Configures one MCP server, `plain`; gives the processes it was started as, the first one first."""
+    """Configure one MCP server, `plain`; return the processes it was started as, in order."""
     file = shell.folder / "starts"
     line = f"echo $$ >> {file}; exec {sys.executable} -I -S {PLAIN}"
     mine(
@@ -59,7 +59,7 @@ def story(store):
 
 @pytest.fixture
 def script(shell):
-    """Writes a script of replies; gives what to say for it as a model."""
+    """Write a script of replies; return the model name that plays it."""
 
     def write(*replies, name="script.jsonl"):
         path = shell.folder / name

@@ -1,4 +1,4 @@
-"""Texts that would do something to a terminal, or to its reader, if they came out as they are (law 13)."""
+"""Texts that would control a terminal, or mislead its reader, if they were printed unchanged (law 13)."""
 
 ESC, BEL, CSI = "\x1b", "\x07", "\x9b"
 
@@ -80,6 +80,6 @@ READER = [
     "shorthand\U0001bca0",
     "nonchar\ufffe\uffff",
 ]
-# Cannot be encoded: they only ever reach us as JSON escapes, or from file names.
+# These cannot be encoded: they come from JSON escapes or from file names only.
 SURROGATES = ["lone\ud800", "\udfff first", "\udc1b\udc5b as bytes"]
 PAYLOADS = [*TERMINAL, *READER]

@@ -1,4 +1,4 @@
-"""How tests run `wakelog`: through click's runner where that is enough, as processes where it is not."""
+"""Run `wakelog` in tests: through click's runner where that is enough, as processes where it is not."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from wakelog.cli.main import wakelog
 
 
 class Answer(msgspec.Struct):
-    """What a command gave back."""
+    """The result of a command."""
 
     code: int
     raw: bytes
@@ -33,12 +33,12 @@ class Answer(msgspec.Struct):
 
     @property
     def rows(self):
-        """The objects of an answer in lines."""
+        """The objects of JSON lines."""
         return [json.loads(line) for line in self.raw.splitlines()]
 
     @property
     def error(self):
-        """The one object on stderr."""
+        """The error object on stderr."""
         return json.loads(self.err)["error"]
 
 
@@ -48,7 +48,7 @@ class Shell:
     def __init__(self, folder, monkeypatch):
         self.folder = folder
         self.store = folder / "sessions"
-        self._started = []
+        self._started: list[subprocess.Popen[bytes]] = []
         self.environment = {
             "WAKELOG_STORE": str(self.store),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -68,16 +68,16 @@ class Shell:
         monkeypatch.chdir(folder)
 
     def __call__(self, *words, typed=None):
-        """Runs a command in this process."""
+        """Run a command in this process."""
         done = CliRunner().invoke(wakelog, list(words), input=typed)
         return Answer(done.exit_code, done.stdout_bytes, done.stderr)
 
     def command(self, *words):
-        """The words of a real process."""
+        """Return the words of a real process."""
         return [sys.executable, "-m", "wakelog", *words]
 
     def process(self, *words, typed=None, **more):
-        """Runs a command as a process."""
+        """Run a command as a process."""
         environment = {**os.environ, **more.pop("env", {})}
         done = subprocess.run(
             self.command(*words), input=typed, capture_output=True, env=environment, check=False, **more
@@ -85,34 +85,35 @@ class Shell:
         return Answer(done.returncode, done.stdout, done.stderr.decode())
 
     def start(self, *words, **more):
-        """A process that goes on running, at most until the end of the test."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self._started.append(subprocess.Popen(self.command(*words), **pipes, **more))
-        return self._started[-1]
+        """Start a process that runs on, at most until the end of the test."""
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(self.command(*words), stdout=pipe, stderr=pipe, **more)
+        self._started.append(process)
+        return process
 
     def close(self):
-        """Kills the processes that still run: a test that fails leaves none behind."""
+        """Kill the processes that still run, so that a failed test leaves none behind."""
         for process in self._started:
             if process.poll() is None:
                 process.kill()
                 process.wait()
 
     def terminal(self, *words, columns=80, env=None):
-        """Runs a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""
+        """Run a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""
         return run_on_terminal(self.command(*words), columns, {**os.environ, **(env or {})})
 
     def talk(self, *words, columns=80, env=None):
-        """Begins a command on a real terminal, to be talked to."""
+        """Start a command on a real terminal, to be read from and typed to."""
         return Conversation(self.command(*words), columns, {**os.environ, **(env or {})})
 
 
 def run_on_terminal(command, columns, environment):
-    """Runs a command on a pseudo-terminal that leaves its output as it is; gives everything that was shown."""
+    """Run a command on a pseudo-terminal that does not change its output; return everything that was shown."""
     return Conversation(command, columns, environment).end()
 
 
 class Conversation:
-    """A process on a terminal of its own, and somebody who reads and types. Waits for words, never for time."""
+    """A process on a terminal of its own, with methods to read and type. Waits for text, never for time."""
 
     def __init__(self, command, columns, environment):
         self._ours, theirs = pty.openpty()
@@ -120,7 +121,7 @@ class Conversation:
         settings[1] &= ~termios.OPOST
         termios.tcsetattr(theirs, termios.TCSANOW, settings)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-        # The terminal must be the process's own for Ctrl-C to reach it.
+        # Ctrl-C reaches the process only if the terminal is its controlling terminal.
         self.child = subprocess.Popen(
             command,
             stdin=theirs,
@@ -135,17 +136,17 @@ class Conversation:
         self._read_to = 0
 
     def expect(self, words):
-        """Reads until these words have been shown, behind those expected before."""
+        """Read until this text has been shown, after the text expected before."""
         while (at := self._shown.find(words.encode(), self._read_to)) < 0:
             assert self._take(), f"never shown: {words!r}; shown: {self._shown.decode()!r}"
         self._read_to = at + len(words.encode())
 
     def type(self, text):
-        """Types."""
+        """Type a text."""
         os.write(self._ours, text.encode())
 
     def end(self):
-        """Reads to the end; gives everything that was shown."""
+        """Read to the end; return everything that was shown."""
         while self._take():
             pass
         os.close(self._ours)

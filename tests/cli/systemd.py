@@ -1,4 +1,4 @@
-"""Units as systemd itself reads them: its own parser is asked, and nothing is started."""
+"""Parse units with systemd's own parser; nothing is started."""
 
 import os
 import re
@@ -12,7 +12,7 @@ _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 @contextmanager
 def open_folder():
-    """A folder that everybody may look into: systemd tests units for anybody but root."""
+    """A folder that every user may read: systemd reads units as a user other than root."""
     folder = tempfile.mkdtemp(prefix="wakelog-units-")
     os.chmod(folder, 0o755)
     try:
@@ -22,7 +22,7 @@ def open_folder():
 
 
 def complaints(*paths, scope):
-    """What `systemd-analyze verify` says of unit files; nothing is good."""
+    """Return the output of `systemd-analyze verify` for unit files; empty if they are valid."""
     with open_folder() as runtime:
         told = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", f"--{scope}", *map(str, paths)],
@@ -35,7 +35,7 @@ def complaints(*paths, scope):
 
 
 def understood(*units):
-    """What a manager of systemd makes of units: for each its lines of `Key: value`, as a list of pairs."""
+    """Return what systemd reads from units: for each its lines of `Key: value`, as a list of pairs."""
     with open_folder() as folder:
         for unit in units:
             with open(os.path.join(folder, unit.name), "w", encoding="utf-8") as file:
@@ -63,19 +63,19 @@ def _dump(folder, runtime, unit):
 
 
 def _pairs(dump, name):
-    """The lines of one unit in a dump."""
+    """Return the lines of one unit in a dump."""
     block = re.search(rf"^\t?-> Unit {re.escape(name)}:\n((?:\t\t.*\n)+)", dump, re.MULTILINE)
     assert block, dump
     return [tuple(line.strip("\t").split(": ", 1)) for line in block[1].splitlines() if ": " in line]
 
 
 def words_of(pairs):
-    """The command line of a service, as words. A dump quotes it for a shell, so a shell takes it apart."""
+    """Return the command line of a service as words. A dump quotes it for a shell, so a shell splits it."""
     (line,) = [value for key, value in pairs if key == "Command Line"]
     printed = subprocess.run(["/bin/sh", "-c", f"printf '%s\\0' {line}"], capture_output=True, text=True, check=True)
     return printed.stdout.split("\0")[:-1]
 
 
 def environment_of(pairs):
-    """The variables that a service is given."""
+    """Return the environment of a service."""
     return dict(value.split("=", 1) for key, value in pairs if key == "Environment")

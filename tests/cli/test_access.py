@@ -1,6 +1,6 @@
-"""What this user may not read is an access error that names the path: not damage, not "there is no file" (LOG-16).
+"""A path that this user may not read is an access error that names it: not damage, not "there is no file" (LOG-16).
 
-Permissions bind no superuser, so the commands here run in a process of their own that has lost those powers.
+Root is not bound by permissions, so the commands here run in a process of their own without root's capabilities.
 """
 
 import os
@@ -18,7 +18,7 @@ from wakelog.session import Session
 
 @pytest.fixture
 def asked(shell):
-    """Runs a command as a user whom permissions bind."""
+    """Run a command as a user who is bound by permissions."""
 
     def run(*words):
         done = subprocess.run([*bound(), *shell.command(*words)], capture_output=True, check=False)
@@ -29,7 +29,7 @@ def asked(shell):
 
 @pytest.fixture
 def locked():
-    """Takes all permissions from a file or folder, until the test is over."""
+    """Remove all permissions from a file or folder until the test is over."""
     before = []
 
     def lock(path):
@@ -43,7 +43,7 @@ def locked():
 
 @pytest.fixture
 def two(shell, store):
-    """Two sessions, each with an image; gives the log of the first and the path of its image."""
+    """Two sessions, each with an image; return the log of the first and the path of its image."""
     for agent in ("crab", "whale"):
         session = Session.create(store, agent=agent)
         session.say("one")
@@ -56,7 +56,7 @@ def two(shell, store):
 
 
 def check_no_access(answer, path):
-    """One line that names the path and what to do, and the code of a failure."""
+    """Assert one line that names the path and what to do, and the exit code of a failure."""
     assert (answer.code, answer.out) == (1, ""), answer.err
     (line,) = answer.err.splitlines()
     assert "Permission denied" in line
@@ -70,16 +70,16 @@ READING = ("show", "tree", "context", "tail", "usage", "export", "verify", "doct
 
 
 @pytest.mark.parametrize("command", READING)
-def test_a_log_that_may_not_be_read(asked, locked, two, command):
-    """LOG-16: by name and by path, one line says what may not be read."""
+def test_an_unreadable_log(asked, locked, two, command):
+    """LOG-16: by name and by path, one line says which file may not be read."""
     log, _ = two
     locked(log)
     check_no_access(asked(command, "crab_user_1"), log)
     check_no_access(asked(command, str(log)), log)
 
 
-def test_a_log_in_a_folder_that_may_not_be_searched(asked, locked, two, shell):
-    """LOG-16: whether there is a file cannot be said, and is not."""
+def test_a_log_in_an_unsearchable_folder(asked, locked, two, shell):
+    """LOG-16: the error does not claim that the file does not exist."""
     log, _ = two
     locked(shell.store)
     check_no_access(asked("show", str(log)), log)
@@ -89,15 +89,15 @@ def test_a_log_in_a_folder_that_may_not_be_searched(asked, locked, two, shell):
 
 
 def test_the_kind_of_the_error(asked, locked, two):
-    """DESIGN 8: programs tell an access error by its kind."""
+    """Programs recognise an access error by its kind."""
     log, _ = two
     locked(log)
     assert asked("show", "crab_user_1", "--json").error["kind"] == "no_access"
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_lists_go_on_with_the_other_sessions(asked, locked, two, known):
-    """LOG-16: one session that may not be read is reported as such, and the others are listed and found."""
+def test_lists_continue_with_the_other_sessions(asked, locked, two, known):
+    """LOG-16: an unreadable session is reported as such, and the others are listed and found."""
     log, _ = two
     locked(log)
     if known:
@@ -112,8 +112,8 @@ def test_lists_go_on_with_the_other_sessions(asked, locked, two, known):
     assert states["crab_user_1"] == ("inaccessible", 0)
 
 
-def test_a_list_after_access_is_given_back(asked, two):
-    """Law 2: what the index knew of a log that it could not read is forgotten when it can."""
+def test_a_list_after_access_is_restored(asked, two):
+    """Law 2: the index forgets that a log was unreadable when it can be read."""
     log, _ = two
     os.chmod(log, 0)
     assert "no access" in asked("ls").err
@@ -124,7 +124,7 @@ def test_a_list_after_access_is_given_back(asked, two):
 
 
 def test_doctor_of_a_store(asked, locked, two):
-    """LOG-16: `doctor` names the session that may not be read, and does not call it damaged."""
+    """LOG-16: `doctor` names the unreadable session, and does not call it damaged."""
     log, _ = two
     locked(log)
     answer = asked("doctor", "--json")
@@ -133,8 +133,8 @@ def test_doctor_of_a_store(asked, locked, two):
     assert "no access crab_user_1" in asked("doctor").out
 
 
-def test_a_session_by_its_id_among_others_that_may_not_be_read(asked, locked, two, shell):
-    """LOG-16: a log of another user does not keep anybody from finding their own."""
+def test_a_session_by_id_among_unreadable_ones(asked, locked, two, shell):
+    """LOG-16: a log of another user does not prevent finding one's own."""
     log, _ = two
     (session,) = [row["id"] for row in shell("ls", "--agent", "whale", "--json").rows]
     for link in (shell.store / "by-id").iterdir():
@@ -144,8 +144,8 @@ def test_a_session_by_its_id_among_others_that_may_not_be_read(asked, locked, tw
     assert asked("show", "nothing").code == 3
 
 
-def test_waking_all_reports_it_and_goes_on(asked, locked, two):
-    """LOG-16: a session that may not be read fails by itself."""
+def test_waking_all_reports_an_unreadable_session_and_continues(asked, locked, two):
+    """LOG-16: only that session fails."""
     log, _ = two
     locked(log)
     answer = asked("wake", "--all")
@@ -154,8 +154,8 @@ def test_waking_all_reports_it_and_goes_on(asked, locked, two):
     assert "whale_user_1" in answer.out
 
 
-def test_a_copy_reports_it_and_goes_on(asked, locked, two):
-    """LOG-16: a session that may not be read is not copied, and the others are."""
+def test_a_copy_reports_an_unreadable_session_and_continues(asked, locked, two):
+    """LOG-16: that session is not copied, and the others are."""
     log, _ = two
     locked(log)
     answer = asked("copy", "--all", "--to", "elsewhere", "--json")
@@ -164,8 +164,8 @@ def test_a_copy_reports_it_and_goes_on(asked, locked, two):
     assert '"kind":"no_access"' in answer.err
 
 
-def test_a_blob_that_may_not_be_read(asked, locked, two):
-    """LOG-16: nothing is proved of such a blob, and it is not called damaged."""
+def test_an_unreadable_blob(asked, locked, two):
+    """LOG-16: its content is unknown, so it is not called damaged."""
     _, image = two
     locked(image)
     answer = asked("verify", "crab_user_1", "--json")
@@ -179,16 +179,16 @@ def test_a_blob_that_may_not_be_read(asked, locked, two):
     assert (told.code, "inaccessible blob" in told.out, "Permission denied" in told.out) == (1, True, True)
 
 
-def test_a_folder_of_blobs_that_may_not_be_read(asked, locked, two, shell):
-    """LOG-16: `doctor` still looks the logs over, and says that it could not look for the blobs."""
+def test_an_unreadable_folder_of_blobs(asked, locked, two, shell):
+    """LOG-16: `doctor` still checks the logs, and says that it could not check the blobs."""
     locked(shell.store / ".blobs")
     answer = asked("doctor", "--json")
     assert (answer.code, answer.json["inaccessible"], answer.json["lost"]) == (1, ["the blobs"], [])
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_sqlite_file_that_may_not_be_read(asked, locked, shell, what):
-    """LOG-16: a database that may not be read is not taken for an empty one."""
+def test_an_unreadable_sqlite_file(asked, locked, shell, what):
+    """LOG-16: it is not taken for an empty database."""
     folder = shell.folder / "kept"
     url = f"sqlite:{folder}/sessions.db"
     assert shell("new", "--store", url).code == 0
@@ -197,13 +197,13 @@ def test_a_sqlite_file_that_may_not_be_read(asked, locked, shell, what):
         check_no_access(asked(*words, "--store", url), folder / "sessions.db")
 
 
-def test_a_usual_mistake_stays_not_found(asked, two):
-    """A file that is not there is not there."""
+def test_a_missing_file_is_not_found(asked, two):
+    """A file that does not exist is no access error."""
     assert asked("show", "./nothing.jsonl").code == 3
     assert asked("show", "nothing").code == 3
 
 
-def test_a_parent_that_may_not_be_read(asked, locked, store, two):
+def test_an_unreadable_parent(asked, locked, store, two):
     """LOG-16: a fork whose parent this user may not read gives the same error, and no damage."""
     log, _ = two
     child = fork(Session(store, "crab_user_1"))

@@ -1,4 +1,4 @@
-"""No command is silent about damage (law 9, DESIGN 8): every command there is meets a damaged session here.
+"""Every command reports damage (law 9): each of them meets a damaged session here.
 
 The commands and their flags are taken from the program itself. A new command that takes a session, and a new flag of an
 old one, is expected to read the session and to report what it cannot read, unless it is put into one of the tables.
@@ -13,11 +13,11 @@ from wakelog.testing.builders import SessionBuilder
 
 pytestmark = pytest.mark.meddled
 
-# Commands that read no log, or all of its bytes without asking what they mean.
+# Commands that read no log, or all of its bytes without decoding them.
 READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc"}
-# Commands that list: they name the damaged session, and end with 0. Words behind the command.
+# Commands that list: they name the damaged session, and exit with 0. The words after the command.
 LISTS = {"ls": [], "search": ["three"], "attention": []}
-# Commands that write: they say that the session is damaged, and end with 0.
+# Commands that write: they report that the session is damaged, and exit with 0.
 WRITES = {
     "append": ["crab_user_1", "hi"],
     "compact": ["crab_user_1", "--summary", "all of it"],
@@ -29,9 +29,9 @@ WRITES = {
     "cancel": ["crab_user_1"],
     "rerun": ["crab_user_1:3"],
 }
-# Commands that run an agent. `chat` needs a terminal; its tests are elsewhere.
+# Commands that run an agent. `chat` needs a terminal and has its own tests.
 RUNS = {"chat", "run", "wake"}
-# What a command needs besides the session.
+# The arguments that a command needs besides the session.
 MORE = {"copy": ["--to", "elsewhere"]}
 # Flags that do not read the session, or make the command wait.
 NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact")}
@@ -51,7 +51,7 @@ def takes_a_session(name):
 
 
 def ways_to_read():
-    """Every command that reads a session, as it is and with each of its flags."""
+    """Return every command that reads a session, as it is and with each of its flags."""
     for name in sorted(set(COMMANDS) - READS_NO_ENTRIES - set(WRITES) - RUNS):
         if not takes_a_session(name):
             continue
@@ -65,7 +65,7 @@ def ways_to_read():
 
 @pytest.fixture
 def hurt(store):
-    """A session of five entries whose fifth line cannot be read; gives where that line begins."""
+    """A session of five entries whose fifth line cannot be read; return the offset of that line."""
     story = SessionBuilder(store)
     story.user("one")
     reply = story.reply("two", calls=[("t1", "grep", {})])
@@ -81,7 +81,7 @@ def hurt(store):
 
 @pytest.mark.parametrize("words", list(ways_to_read()), ids=" ".join)
 def test_reading_a_damaged_session_says_where_and_why(shell, hurt, words):
-    """Law 9, DESIGN 8: line, byte and reason, exit code 4, and the output is still given."""
+    """Law 9: line, byte and reason, exit code 4, and the output is still given."""
     answer = shell(*words)
     told = answer.out + answer.err if words[0] in ("verify", "doctor") else answer.err
     assert answer.code == 4, told
@@ -94,7 +94,7 @@ def test_reading_a_damaged_session_says_where_and_why(shell, hurt, words):
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_names_the_damaged_session(shell, hurt, name):
-    """DESIGN 8: a list is given, the damaged session is named on stderr, and the exit code is 0."""
+    """Law 9: the list is given, the damaged session is named on stderr, and the exit code is 0."""
     answer = shell(name, *LISTS[name])
     assert answer.code == 0
     assert "damaged" in answer.err
@@ -103,14 +103,14 @@ def test_a_list_names_the_damaged_session(shell, hurt, name):
 
 @pytest.mark.parametrize("name", WRITES)
 def test_writing_to_a_damaged_session_says_so(shell, hurt, name):
-    """DESIGN 8: what was asked for is written, the damage is reported, and the exit code is 0."""
+    """Law 9: the entry is written, the damage is reported, and the exit code is 0."""
     answer = shell(name, *WRITES[name])
     assert answer.code == 0, answer.err
     assert "crab_user_1 has a damaged place" in answer.err
 
 
 def test_waking_a_damaged_session_says_so(shell, hurt):
-    """DESIGN 8: whoever lets a damaged session go on is told that it is damaged."""
+    """Law 9: a run of a damaged session reports the damage."""
     for words in (("run", "-s", "crab_user_1", "--model", "demo", "hi"), ("wake", "crab_user_1")):
         answer = shell(*words, typed="")
         assert answer.code == 0, answer.err
@@ -118,7 +118,7 @@ def test_waking_a_damaged_session_says_so(shell, hurt):
 
 
 def test_every_command_is_in_one_place():
-    """A new command is met here: it reads a session, or it is named in a table."""
+    """A new command reads a session, or is named in a table."""
     named = [*READS_NO_ENTRIES, *LISTS, *WRITES, *RUNS]
     assert set(named) <= set(COMMANDS)
     reading = {words[0] for words in ways_to_read()}
@@ -130,7 +130,7 @@ def test_every_command_is_in_one_place():
 
 
 def test_a_damaged_sub_agent_is_reported_by_the_tree_of_runs(shell, script, store):
-    """Law 9: the tree of runs reads every session in it, and tells which one is damaged, and where."""
+    """Law 9: the tree of runs reads every session in it, and says which one is damaged, and where."""
     asks = {"toolCalls": [{"name": "agent", "input": {"prompt": "hi"}}]}
     shell("run", "--yes", "--model", script(asks, {"text": "done"}), "go", typed="")
     assert shell("tree", "agent_user_1", "--runs").code == 0
@@ -143,8 +143,8 @@ def test_a_damaged_sub_agent_is_reported_by_the_tree_of_runs(shell, script, stor
     assert "not JSON" in answer.err
 
 
-def test_attention_goes_on_behind_a_session_that_cannot_be_read(shell, script, store, hurt):
-    """Law 9: what waits in other sessions is listed, and the one that cannot be read is reported."""
+def test_attention_continues_after_an_unreadable_session(shell, script, store, hurt):
+    """Law 9: questions of other sessions are listed, and the unreadable one is reported."""
     asks = {"toolCalls": [{"name": "shell", "input": {"command": "true"}}]}
     assert shell("run", "--model", script(asks), "go", typed="").code == 6
     with open(store.folder.log_path("crab_user_1"), "wb") as file:
@@ -155,7 +155,7 @@ def test_attention_goes_on_behind_a_session_that_cannot_be_read(shell, script, s
 
 
 def test_a_copy_reports_the_damage_of_each_session_and_copies_it(shell, hurt, store):
-    """Law 9: damage goes over byte for byte, and is told; again with every copy, as long as it is there."""
+    """Law 9: damage is copied byte for byte, and reported with every copy."""
     for status in ("copied", "unchanged"):
         answer = shell("copy", "--all", "--to", "elsewhere", "--json")
         assert (answer.code, answer.json["status"]) == (4, status)

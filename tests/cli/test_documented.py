@@ -1,4 +1,4 @@
-"""`docs/cli.md` cannot lie: every command, option and JSON field is in it, and it names none that is not."""
+"""`docs/cli.md` is complete and true: it has every command, option and JSON field, and no others."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_every_option_is_described(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_is_the_beginning_of_the_help(name):
-    """What `wakelog --help` says of a command is not something else than what the command says."""
+    """`wakelog --help` and the help of a command describe it in the same words."""
     command = wakelog.get_command(click.Context(wakelog), name)
     assert command.name == name
     assert command.help
@@ -46,7 +46,7 @@ def test_the_summary_is_the_beginning_of_the_help(name):
 
 
 def fields(value, path=""):
-    """Every field of an answer, as a path: `damage[].line`."""
+    """Yield every field of an answer, as a path: `damage[].line`."""
     if isinstance(value, dict):
         for key, inner in value.items():
             here = f"{path}.{key}" if path else key
@@ -61,7 +61,7 @@ def described(name):
     return set(re.findall(r"^\| `([^`]+)` \|", PARTS[name], re.MULTILINE))
 
 
-# What a list or object holds that the page describes elsewhere.
+# Lists and objects whose content the page describes elsewhere.
 ELSEWHERE = re.compile(
     r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|findings\[\]\.entries\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
     r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost)"
@@ -70,7 +70,7 @@ ELSEWHERE = re.compile(
 
 @pytest.fixture
 def of_runs(shell, script):
-    """Answers of the commands that run an agent, and of those that look at what it did."""
+    """Return answers of the commands that run an agent, and of those that read what it did."""
     asks = {"toolCalls": [{"name": "agent", "input": {"prompt": "list ."}}, {"name": "shell", "input": {}}]}
     model = script({"text": "one"}, {"text": "two", "error": {"kind": "busy", "message": "", "retryable": True}}, asks)
     first = shell("run", "--model", model, "--json", "hi", typed="")
@@ -90,7 +90,7 @@ def of_runs(shell, script):
 
 
 def _with_a_loss(folder):
-    """A log, in a folder of its own, that names a blob nobody has."""
+    """Return a log, in a folder of its own, that refers to a missing blob."""
     log = folder / "others" / "crab_user_1.jsonl"
     log.parent.mkdir()
     log.write_bytes(b'{"type":"session","id":"s"}\n{"blob":{"digest":"sha256:%s","bytes":1}}\n' % (b"0" * 64))
@@ -99,13 +99,13 @@ def _with_a_loss(folder):
 
 @pytest.fixture
 def of_config(shell):
-    """Answers about a configuration that has a mistake, and something that is left out."""
+    """Return answers about a configuration with an error and an ignored setting."""
     (shell.folder / ".wakelog.toml").write_text("modl = 'x'\nstore = 'y'\n")
     return {"config": shell("config", "--json"), "config check": shell("config", "check", "--json")}
 
 
 def _unfinished(store):
-    """A session with an open call, a reply that was not delivered, and a message that waits."""
+    """Create a session with an open call, an undelivered reply, and a queued message."""
     session = Session.create(store, agent="ended")
     session.say("go")
     session.append(ModelCall(reply_id="r1", channels=("bot",)))
@@ -116,7 +116,7 @@ def _unfinished(store):
 
 @pytest.fixture
 def answers(shell, story, of_runs, of_config):
-    """Answers of every command that composes JSON, on a store that has some of everything."""
+    """Return answers of every command that writes JSON, on a store with entries of all kinds."""
     first = story.user("look at the parser")
     reply = story.reply("yes", calls=[("t1", "bash", {})], usage=Usage(input_tokens=1))
     story.result(reply, "t1", status="error")
@@ -155,8 +155,8 @@ def answers(shell, story, of_runs, of_config):
 
 
 def test_every_field_is_described_and_every_description_is_true(answers):
-    """DESIGN 8: JSON shapes are stable and documented."""
-    seen = {}
+    """JSON shapes are stable and documented."""
+    seen: dict[str, set[str]] = {}
     for name, answer in answers.items():
         assert answer.code == 2 if name == "config check" else answer.code in (0, 4, 6), name
         paths = {path for row in answer.rows for path in fields(row)}
@@ -169,7 +169,7 @@ def test_every_field_is_described_and_every_description_is_true(answers):
         missing = {path for path in plain if path not in described(name) and not ELSEWHERE.search(path)}
         assert not missing, (name, missing)
         unknown = {path for path in described(name) if path not in plain}
-        # Only where there is something to say: a reply's provider, a kind of total, an inherited mark.
+        # Fields that are written only with a value: a reply's provider, a kind of total, an inherited mark.
         assert not unknown - {"messages[].provider"}, (name, unknown)
 
 

@@ -24,7 +24,7 @@ AUDITORS = [words for words in READERS if words[0] in ("verify", "doctor", "expo
 
 @pytest.fixture
 def family(shell, story):
-    """A parent, its fork and a fork of that; the parent has gone on since."""
+    """A parent, its fork and a fork of that; the parent has continued since."""
     story.user("one")
     story.reply("two")
     story.user("three")
@@ -54,7 +54,7 @@ def _edited(line):
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 @pytest.mark.parametrize("name", ["crab_user_2", "crab_user_3"])
 def test_an_unreadable_line_of_the_parent_is_reported(shell, family, words, name):
-    """Law 9: no command that reads inherited history serves it in silence."""
+    """Law 9: every command that reads inherited history reports it."""
     command, *more = words
     assert shell(command, name, *more).code == 0
     _change(family, b'"three"', _overwritten)
@@ -76,7 +76,7 @@ def test_an_edited_line_of_the_parent_is_found(shell, family, words, name):
 
 
 def test_an_export_does_not_vouch_for_edited_history(shell, family, tmp_path):
-    """Law 11: what was changed is left out of a copy that is sealed anew, and the copy says so."""
+    """Law 11: changed entries are left out of a copy with new seals, and the copy says so."""
     _change(family, b'"three"', _edited)
     answer = shell("export", "crab_user_2", "-o", "copy.jsonl")
     assert answer.code == 4
@@ -86,7 +86,7 @@ def test_an_export_does_not_vouch_for_edited_history(shell, family, tmp_path):
 
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_damage_behind_the_fork_point_is_the_parents_own(shell, family, words):
+def test_damage_after_the_fork_point_is_the_parents_own(shell, family, words):
     """TREE-4: what happened to the parent after the fork is not the fork's history."""
     _change(family, b'"much later"', _overwritten)
     command, *more = words
@@ -95,7 +95,7 @@ def test_damage_behind_the_fork_point_is_the_parents_own(shell, family, words):
 
 
 def test_the_library_names_the_session(shell, family):
-    """Law 9: every damage says whose log it is in."""
+    """Law 9: every damage names the session whose log has it."""
     _change(family, b'"three"', _overwritten)
     store = JsonlStore(str(shell.store))
     damage = read_log(store, "crab_user_3").damage

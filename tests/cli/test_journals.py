@@ -1,4 +1,4 @@
-"""VIEW-10: what was displayed of a reply or a tool and is not in the log yet is shown, marked, on every store."""
+"""VIEW-10: displayed text of a reply or a tool that is not in the log yet is shown, marked, on every store."""
 
 import json
 import os
@@ -30,8 +30,8 @@ def kept(request, shell, tmp_path, monkeypatch):
     store.close()
 
 
-class Cut:
-    """A session whose worker is in the middle of a reply; `stop` is what a crash leaves."""
+class InterruptedSession:
+    """A session whose worker is in the middle of a reply; `stop` leaves what a crash leaves."""
 
     def __init__(self, store, *pieces):
         self.store = store
@@ -58,7 +58,7 @@ class Cut:
 
 
 def _interrupted(store, *pieces):
-    return Cut(store, *pieces).stop()
+    return InterruptedSession(store, *pieces).stop()
 
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────
@@ -75,8 +75,8 @@ def test_an_interrupted_reply_is_shown_with_how_to_continue(shell, kept, command
 
 
 @pytest.mark.parametrize("command", ["show", "tail"])
-def test_as_json_it_is_a_line_of_its_own_behind_the_entries(shell, kept, command):
-    """The entries stay as stored; what is no entry has the type `journal`."""
+def test_as_json_it_is_a_line_of_its_own_after_the_entries(shell, kept, command):
+    """The entries stay as stored; text that is not an entry has the type `journal`."""
     cut = _interrupted(kept, "Once upon ", "a time")
     *entries, journal = shell(command, NAME, "--json").rows
     assert [entry["id"] for entry in entries] == [entry.id for entry in cut.session.read().entries]
@@ -94,8 +94,8 @@ def test_as_json_it_is_a_line_of_its_own_behind_the_entries(shell, kept, command
 
 
 def test_a_reply_that_is_being_written_is_not_interrupted(shell, kept):
-    """The lease is held: the text is marked as being written, and nothing is to be continued."""
-    Cut(kept, "Once upon")
+    """The lease is held: the text is marked as being written, and there is nothing to continue."""
+    InterruptedSession(kept, "Once upon")
     for command in ("show", "tail"):
         answer = shell(command, NAME)
         assert "assistant, being written" in answer.out
@@ -106,8 +106,8 @@ def test_a_reply_that_is_being_written_is_not_interrupted(shell, kept):
     assert "Assistant, being written" in shell("export", NAME, "-f", "md").out
 
 
-def test_exports_for_people_and_programs_have_it_and_the_log_does_not(shell, kept):
-    """`-f jsonl` and `copy` stay the log's bytes."""
+def test_exports_contain_it_and_the_log_does_not(shell, kept):
+    """`-f jsonl` and `copy` give the log's bytes."""
     cut = _interrupted(kept, "Once upon a time")
     markdown = shell("export", NAME, "-f", "md").out
     assert "## Assistant, interrupted" in markdown
@@ -120,8 +120,8 @@ def test_exports_for_people_and_programs_have_it_and_the_log_does_not(shell, kep
 
 
 def test_a_journal_whose_reply_is_in_the_log_is_not_shown(shell, kept):
-    """A worker that died before it dropped the journal left nothing that is missing."""
-    cut = Cut(kept, "Once upon a time")
+    """A worker that died before it removed the journal lost nothing."""
+    cut = InterruptedSession(kept, "Once upon a time")
     cut.reply(Text(text="Once upon a time."))
     cut.stop()
     assert shell("show", NAME).out.count("Once upon") == 1
@@ -131,8 +131,8 @@ def test_a_journal_whose_reply_is_in_the_log_is_not_shown(shell, kept):
 
 
 def test_a_resumed_reply_is_shown_whole(shell, kept):
-    """Law 5: the journal of a resumed reply holds how it went on; what was said before stands in front of it."""
-    cut = Cut(kept)
+    """Law 5: the journal of a resumed reply has its continuation; the text before it is shown in front."""
+    cut = InterruptedSession(kept)
     cut.session.append(Partial(reply_id="r", content=(Text(text="Once upon "),)), lease=cut.lease)
     cut.session.append(Resumed(reply_id="r", strategy="resume", prior_chars=10), lease=cut.lease)
     cut.ask()
@@ -142,8 +142,8 @@ def test_a_resumed_reply_is_shown_whole(shell, kept):
     assert (out.count("Once upon a time"), out.count("Once upon")) == (1, 1)
 
 
-def test_the_output_of_a_cut_tool_stands_under_its_call(shell, kept):
-    cut = Cut(kept)
+def test_the_output_of_an_interrupted_tool_is_shown_below_its_call(shell, kept):
+    cut = InterruptedSession(kept)
     cut.reply(Text(text="Building."), ToolCall(id="c", name="shell", input={"command": "make"}))
     started = ToolStarted(id="began", reply_id="r", tool_call_id="c", name="shell", replay="never")
     cut.session.append(started, lease=cut.lease)
@@ -158,8 +158,8 @@ def test_the_output_of_a_cut_tool_stands_under_its_call(shell, kept):
     assert "compiling main.c" in shell("tail", NAME).out
 
 
-def test_what_streamed_is_hostile_on_the_way_out(shell, kept):
-    """Law 13: no escape sequence and no tag comes out of a journal."""
+def test_streamed_text_is_escaped(shell, kept):
+    """Law 13: no escape sequence and no tag of a journal is printed."""
     _interrupted(kept, f"<script>alert(1)</script>{ESCAPES}")
     for words in (("show", NAME), ("tail", NAME), ("search", "alert"), ("export", NAME, "-f", "md")):
         raw = shell(*words).raw
@@ -174,7 +174,7 @@ def test_what_streamed_is_hostile_on_the_way_out(shell, kept):
 
 
 def test_an_interrupted_reply_is_found(shell, kept):
-    """No index knows it: it is searched at the moment, with the same query language."""
+    """It is not in the index: journals are searched directly, with the same query language."""
     cut = _interrupted(kept, "The marmalade ", "was gone")
     other = Session.create(kept, agent="crab")
     other.say("marmalade for breakfast")
@@ -189,7 +189,7 @@ def test_an_interrupted_reply_is_found(shell, kept):
 
 
 def test_pages_of_a_search_are_those_of_the_index(shell, kept):
-    """What stands in journals comes with the first page and is in no other."""
+    """Hits in journals are on the first page and on no other."""
     _interrupted(kept, "marmalade")
     for number in range(3):
         Session.create(kept, agent="crab").say(f"marmalade {number}")
@@ -203,7 +203,7 @@ def test_pages_of_a_search_are_those_of_the_index(shell, kept):
 
 
 class Follower:
-    """A process that follows a session; what it prints is read until something is there."""
+    """A process that follows a session; its output is read until a text is there."""
 
     def __init__(self, shell, *words):
         self.child = shell.start(*words)
@@ -240,7 +240,7 @@ def follow(shell):
 @pytest.mark.parametrize("words", [("tail", "-f"), ("show", "--follow")])
 def test_text_is_followed_as_it_streams(kept, follow, words):
     """Each piece comes before the reply is complete; the entry does not repeat what was printed."""
-    cut = Cut(kept, "Once upon ")
+    cut = InterruptedSession(kept, "Once upon ")
     watching = follow(words[0], NAME, words[1])
     assert "assistant, being written" in watching.until("Once upon ")
     cut.say("a time")
@@ -257,7 +257,7 @@ def test_text_is_followed_as_it_streams(kept, follow, words):
 
 @pytest.mark.parametrize("words", [("tail", "-f"), ("show", "--follow")])
 def test_pieces_are_followed_as_json(kept, follow, words):
-    cut = Cut(kept, "Once upon ")
+    cut = InterruptedSession(kept, "Once upon ")
     watching = follow(words[0], NAME, words[1], "--json")
     watching.until('"Once upon "')
     cut.say("a time")
@@ -291,7 +291,7 @@ def test_a_transcript_is_followed_at_the_head(kept, follow):
     assert aside.id not in cut.session.branch().nodes
 
 
-def test_an_old_place_cannot_be_followed(shell, story):
+def test_an_older_entry_cannot_be_followed(shell, story):
     story.user("Hello.")
     answer = shell("show", "crab_user_1:1", "--follow")
     assert (answer.code, "only the head of a session can be followed" in answer.err) == (2, True)
@@ -301,7 +301,7 @@ def test_an_old_place_cannot_be_followed(shell, story):
 
 
 def test_a_killed_run_shows_what_its_reader_saw(shell, script):
-    """Law 5, RUN-20: everything that came out of the killed process is there before anything is woken."""
+    """Law 5, RUN-20: everything that the killed process printed is there before the session is woken."""
     model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
     child = shell.start("run", "--model", model, "hi", stdin=subprocess.DEVNULL)
     shown = os.read(child.stdout.fileno(), 4096)
@@ -332,8 +332,8 @@ READERS = (
 
 
 def test_the_output_of_a_tool_is_shown_clipped(shell, kept):
-    """VIEW-6, VIEW-10: as much is shown of it before the session is woken as will be after that."""
-    cut = Cut(kept)
+    """VIEW-6, VIEW-10: as much of it is shown before the session is woken as after."""
+    cut = InterruptedSession(kept)
     cut.reply(ToolCall(id="c", name="shell", input={}))
     started = cut.session.append(ToolStarted(reply_id="r", tool_call_id="c", name="shell"), at="r", lease=cut.lease)
     cut.say(f"first\n{LARGE}\nlast", journal=started.id)
@@ -347,8 +347,8 @@ def test_the_output_of_a_tool_is_shown_clipped(shell, kept):
     assert [hit["type"] for hit in shell("search", "first", "--json").rows] == ["journal"]
 
 
-def test_a_reply_is_shown_as_far_as_an_entry_would_hold_it(shell, kept):
-    """VIEW-10: of a text that no line can hold, both ends."""
+def test_a_very_long_reply_is_shown_clipped(shell, kept):
+    """VIEW-10: of a text that is too long for a line, both ends are shown."""
     cut = _interrupted(kept, "Once upon a time", LARGE, "the end")
     kept.journal(cut.session.name, "r", b'{"type":"call","id":"c","name":"n","input":' + b"[" * 9_000)
     for words in READERS:

@@ -1,4 +1,4 @@
-"""What only a real process shows: what it loads, how it ends, what it follows."""
+"""Behaviour that only a real process has: the modules it loads, its exit, and following a log."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from wakelog.version import VERSION
 
 
 def modules(shell, *words):
-    """The modules that a command has loaded when it ends."""
+    """Return the modules that a command has loaded when it ends."""
     program = (
         "import sys, atexit\n"
         "sys.argv[0] = 'wakelog'\n"
@@ -25,8 +25,8 @@ def modules(shell, *words):
     return set(done.stderr.split("\n"))
 
 
-def test_the_version_loads_next_to_nothing(shell):
-    """DESIGN 9: `--version` costs no more than Python itself."""
+def test_the_version_loads_few_modules(shell):
+    """Start-up time: `--version` costs little more than Python itself."""
     for flag in ("--version", "-V"):
         assert shell.process(flag).out == f"wakelog {VERSION}\n"
     assert not modules(shell, "--version") & {"click", "msgspec", "sqlite3", "typing", "wakelog.errors"}
@@ -34,7 +34,7 @@ def test_the_version_loads_next_to_nothing(shell):
 
 
 def test_commands_load_only_what_they_need(shell, story):
-    """DESIGN 9: no drawing library, no event loop, no package metadata; no index where a session is named outright."""
+    """Start-up time: no drawing library, no event loop, no package metadata, no index for a session that is named."""
     story.user("a")
     needless = {"rich", "asyncio", "email", "importlib.metadata", "wakelog.cli.demo.command", "subprocess"}
     for words in (("ls",), ("show", "crab_user_1"), ("append", "crab_user_1", "b"), ("search", "a"), ("--help",)):
@@ -48,8 +48,8 @@ def test_commands_load_only_what_they_need(shell, story):
     }
 
 
-def test_a_command_looks_for_no_garbage(shell, story):
-    """DESIGN 9: what a command loads is not gone through while it is loaded, nor at the end."""
+def test_a_command_runs_no_garbage_collection(shell, story):
+    """Start-up time: loaded modules are not traversed while they are loaded, nor at the end."""
     story.user("a")
     program = (
         "import gc, sys, atexit\n"
@@ -77,7 +77,7 @@ def test_a_reader_that_leaves_early(shell, story):
 
 
 def test_tail_follows_and_ends_quietly(shell, store, story):
-    """What another process appends is shown; Ctrl-C ends with 130 and says nothing."""
+    """Entries that another process appends are shown; Ctrl-C ends with 130 and prints nothing."""
     story.user("first")
     running = shell.start("tail", "crab_user_1", "-n", "1", "-f", "--json")
     assert json.loads(running.stdout.readline())["message"]["content"][0]["text"] == "first"
@@ -88,7 +88,7 @@ def test_tail_follows_and_ends_quietly(shell, store, story):
     assert (running.returncode, out, err.strip()) == (130, b"", b"")
 
 
-def test_tail_follows_for_people_too(shell, story):
+def test_tail_follows_as_text_too(shell, story):
     story.user("first")
     running = shell.start("tail", "crab_user_1", "-n", "1", "-f")
     assert [running.stdout.readline().split()[-1:] for _ in range(3)][1:] == [[b"first"], []]
@@ -98,8 +98,8 @@ def test_tail_follows_for_people_too(shell, story):
     running.communicate(timeout=PATIENCE_S)
 
 
-def test_tail_tells_a_torn_tail_once(shell, story):
-    """LOG-9: damage that appears while one looks is reported, with what follows it; the end is exit code 130."""
+def test_tail_reports_a_torn_tail_once(shell, story):
+    """LOG-9: damage that appears while following is reported, with the entries after it; Ctrl-C exits with 130."""
     story.user("first")
     with open(shell.store / "crab_user_1.jsonl", "ab") as log:
         log.write(b'{"v":1,"seq":2,"ty')
@@ -115,7 +115,7 @@ def test_tail_tells_a_torn_tail_once(shell, story):
 
 
 def test_a_full_disk_is_one_line(shell, story):
-    """A write that the system refuses: one line, exit code 1, nothing on stdout."""
+    """A refused write: one line, exit code 1, nothing on stdout."""
     done = subprocess.run(
         ["bash", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "-", *shell.command("append", "crab_user_1", "x")],
         capture_output=True,
@@ -134,8 +134,8 @@ def test_output_that_cannot_be_written(shell, story):
     assert done.stderr == b"wakelog: No space left on device\n"
 
 
-def test_stdin_is_not_read_unless_it_is_asked_for(shell, story):
-    """No TTY, no questions: a command with a closed stdin works."""
+def test_stdin_is_not_read_without_need(shell, story):
+    """Without a terminal no question is asked: a command with a closed stdin works."""
     done = subprocess.run(
         shell.command("show", "crab_user_1"), stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -143,8 +143,8 @@ def test_stdin_is_not_read_unless_it_is_asked_for(shell, story):
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1"])
-def test_the_same_log_is_shown_the_same(shell, story, hash_seed):
-    """Nothing in an answer depends on the order of a set."""
+def test_the_same_log_gives_the_same_output(shell, story, hash_seed):
+    """No output depends on the order of a set."""
     first = story.user("a")
     for number in range(5):
         story.reply(f"b{number}", at=first.id)

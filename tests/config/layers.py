@@ -1,4 +1,4 @@
-"""Configurations put together from texts, without a file."""
+"""Configurations made of texts, without a file."""
 
 from wakelog.config.layers import Layer, merge_layers
 from wakelog.config.parsing import parse_config
@@ -9,7 +9,7 @@ ROOT = "/src/project"
 
 
 def loaded(user="", *projects, trusted=False, environ=None, options=None, real=None):
-    """What comes of the user's text and those of a project, from the outside in."""
+    """Return the configuration of the user's text and the texts of a project, from the outermost folder inwards."""
     layers = [Layer(Source(USER, "user"), parse_config(user, USER, home="/home/me"))]
     for number, text in enumerate(projects):
         path = f"{ROOT}{'/sub' * number}/.wakelog.toml"

@@ -1,4 +1,4 @@
-"""From what is configured to what an agent is made of."""
+"""From the configuration to the parts of an agent."""
 
 import msgspec
 import pytest
@@ -8,17 +8,17 @@ from tests.config.texts import keys_of
 from wakelog.config.agent_plan import agent_policy, plan_agent, provider_params, server_declaration
 from wakelog.config.schema import AgentConfig, McpConfig, PriceConfig, ProviderConfig
 from wakelog.config.validation import PROVIDERS, TOOL_NAMES
-from wakelog.decide.policy import HookSettings, Policy, Price
+from wakelog.decide.policy import Approval, HookSettings, Policy, Price
 from wakelog.hooks import open_hook
 from wakelog.providers import _PROVIDERS, split_model
 from wakelog.tools.mcp.server import McpServer
 from wakelog.tools.mcp.server import parse_server as mcp_server
 
 
-def test_what_holds_where_nothing_is_said():
-    """What only looks runs at once, everything else asks; instruction files are read; all else is as for a program."""
+def test_the_default_policy():
+    """Tools that only read run at once, all others ask; instruction files are read; the rest is as for the library."""
     made = agent_policy(AgentConfig(hooks={"environment": False, "memory": False, "agents": False}))
-    only_look = {"read": "auto", "list": "auto", "grep": "auto"}
+    only_look: dict[str, Approval] = {"read": "auto", "list": "auto", "grep": "auto"}
     assert made == Policy(approval="ask", approvals=only_look, instructions=True)
 
 
@@ -50,8 +50,8 @@ def test_bounds():
     )
 
 
-def test_hooks_stand_in_the_policy_with_all_they_need():
-    """RUN-19: a wake makes them anew from the log alone."""
+def test_hooks_are_in_the_policy_with_all_their_options():
+    """RUN-19: a wake opens them from the log alone."""
     text = (
         "[agents.a]\ndescription = 'reviews'\n[agents.a.hooks]\nmemory = false\n"
         "notes = ['cat', 'notes']\nslow = {command = ['slow'], timeout = 90}"
@@ -69,7 +69,7 @@ def test_hooks_stand_in_the_policy_with_all_they_need():
     assert [open_hook(terms, {}, None).name for terms in made] == ["environment", "agents", "notes", "slow"]
 
 
-def test_only_what_was_said_goes_to_the_provider():
+def test_only_configured_parameters_are_sent_to_the_provider():
     assert provider_params(AgentConfig()) == {}
     said = AgentConfig(max_tokens=5, temperature=0, effort="low", thinking="drop", extra={"top_k": 3})
     assert provider_params(said, ProviderConfig(base_url="http://x/v1")) == {
@@ -85,7 +85,7 @@ def test_only_what_was_said_goes_to_the_provider():
 @pytest.mark.parametrize(
     ("dollars", "micro"), [(0.3, 300_000), (1.25, 1_250_000), (15, 15_000_000), (0.075, 75_000), (1.005, 1_005_000)]
 )
-def test_prices_are_whole_millionths(dollars, micro):
+def test_prices_are_integer_millionths(dollars, micro):
     assert PriceConfig(input=dollars).exact == Price(input=micro)
 
 
@@ -107,7 +107,7 @@ def test_a_plan():
     assert [server["name"] for server in made.servers] == ["s"]
 
 
-def test_an_agent_that_nobody_configured_has_the_defaults():
+def test_an_unconfigured_agent_has_the_defaults():
     made = plan_agent(loaded("model = 'openai:x'").config, "stranger")
     assert (made.model, made.tools, made.policy.instructions, made.servers) == ("openai:x", None, True, ())
 
@@ -119,16 +119,16 @@ def test_an_agent_that_nobody_configured_has_the_defaults():
         McpConfig(url="https://x/mcp", bearer_env="TOKEN"),
     ],
 )
-def test_servers_are_what_the_tools_understand(server):
-    """RUN-19: the value that goes into the log starts the server again."""
+def test_servers_are_declared_as_the_tools_parse_them(server):
+    """RUN-19: the value in the log starts the server again."""
     made = mcp_server(server_declaration("s", server))
     assert isinstance(made, McpServer)
     assert (made.command, made.url, made.trusted) == (server.command or (), server.url or "", server.trusted)
     assert (made.env, made.bearer_env, made.timeout_s) == (server.env, server.bearer_env or "", server.timeout)
 
 
-def test_the_names_are_those_of_the_house():
-    """What is called a mistake here must be one there."""
+def test_the_names_that_are_checked_are_those_that_exist():
+    """The check knows the providers, tools and price keys that exist."""
     assert set(PROVIDERS) == set(_PROVIDERS)
     assert [split_model(f"{name}:x")[0] for name in PROVIDERS] == list(PROVIDERS)
     assert set(TOOL_NAMES) > {"read", "shell", "agent"}

@@ -1,4 +1,4 @@
-"""docs/config.md is run: the whole file is accepted, its table is the code, and its mistakes are found as it says."""
+"""docs/config.md is run: its whole file is accepted, its table equals the code, and its errors are found as it says."""
 
 import json
 import os
@@ -29,7 +29,7 @@ NAMED_BELOW = {"approvals": "TOOL", "extra": "KEY", "hooks": "HOOK"}
 
 
 def leaves(kind, path=()):
-    """Every key of the code, as the table names it, and what it may be."""
+    """Return every key of the code, as the table names it, and its type."""
     if table_value_type(kind) is not None:
         name = NAMED_BELOW.get(path[-1]) or NAMED[path[-1]]
         yield from leaves(table_value_type(kind), (*path, name))
@@ -49,7 +49,7 @@ def test_the_table_is_the_code():
     [("", Config), ("agents.NAME.", AgentConfig), ("mcp.NAME.", McpConfig), ("prices.MODEL.", PriceConfig)],
 )
 def test_the_defaults_are_those_of_the_code(table, struct):
-    """Where the table gives a value, it is the value."""
+    """Where the table has a value, it is the default of the code."""
     defaults = struct()
     for key, _, default in ROWS:
         name = key.removeprefix(table)
@@ -65,7 +65,7 @@ def test_the_whole_file_is_accepted():
 
 
 def test_the_whole_file_names_every_key():
-    """But for those that exclude each other, of which it has one."""
+    """Except keys that exclude each other, of which it has one."""
     named = {path[-1] for path in paths_of(tomllib.loads(WHOLE))}
     keys = {
         key
@@ -75,7 +75,7 @@ def test_the_whole_file_names_every_key():
     assert keys - named == {"system_file"}
 
 
-def test_mistakes_are_found_as_it_says():
+def test_errors_are_found_as_it_says():
     assert [str(mistake).removeprefix(f"{USER}:") for mistake in loaded(MISTAKEN).mistakes] == SAYS.splitlines()
 
 

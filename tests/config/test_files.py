@@ -1,4 +1,4 @@
-"""Files are found by real paths, read without waiting, and every trouble with one is a mistake with its place."""
+"""Files are found by their real paths and read without blocking; every problem with one is an error with its place."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from wakelog.errors import UsageError
 
 @pytest.fixture
 def desk(tmp_path):
-    """A home, and a project with a folder in it."""
+    """A home folder, and a project with a folder in it."""
     made = Desk(tmp_path)
     (made.project / ".git").mkdir(parents=True)
     (made.project / "sub" / "deep").mkdir(parents=True)
@@ -37,8 +37,8 @@ def test_no_file_at_all(desk):
     assert [(source.path, source.found) for source in loaded.sources] == [(str(desk.user), False)]
 
 
-def test_where_the_users_file_is(desk):
-    """XDG, and one variable over it."""
+def test_the_path_of_the_users_file(desk):
+    """XDG, and one variable that wins over it."""
     elsewhere = desk.folder / "wakelog" / "config.toml"
     elsewhere.parent.mkdir()
     elsewhere.write_text("model = 'openai:xdg'")
@@ -61,7 +61,7 @@ def test_from_the_top_of_the_repository_to_here(desk):
         assert (agent.keep, agent.compact_at) == (keep, compact_at)
 
 
-def test_outside_of_git_only_this_folder_counts(desk):
+def test_outside_of_git_only_the_current_folder_counts(desk):
     (desk.folder / ".wakelog.toml").write_text("model = 'openai:above'")
     (desk.home / ".wakelog.toml").write_text("[agents.a]\nkeep = 1")
     loaded = desk.load(desk.home)
@@ -82,8 +82,8 @@ def test_a_trusted_project(desk):
         assert list(desk.load(link / "sub").config.mcp) == ["x"]
 
 
-def test_a_repository_inside_a_trusted_one_is_not(desk):
-    """A clone in a trusted folder is somebody else's."""
+def test_a_repository_inside_a_trusted_one_is_not_trusted(desk):
+    """A clone in a trusted folder has another author."""
     desk.user.write_text(f"[trust]\nprojects = ['{desk.project}', '{desk.folder}']")
     clone = desk.project / "sub" / "deep"
     (clone / ".git").mkdir()
@@ -127,7 +127,7 @@ def test_a_system_file_that_cannot_be_read(desk):
 # ── whatever a path turns out to be ──────────────────────────────────────────────────────────────
 
 
-def test_a_file_that_is_no_text(desk):
+def test_a_file_that_is_not_text(desk):
     desk.user.write_bytes(b"# one\n# two \xff\n")
     assert [str(mistake) for mistake in desk.load().mistakes] == [f"{desk.user}:2: {desk.user} is not UTF-8"]
     desk.user.write_bytes(b"\xef\xbb\xbfmodel = 'openai:bom'\r\n")
@@ -135,8 +135,8 @@ def test_a_file_that_is_no_text(desk):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
-def test_a_file_that_is_none(desk, make):
-    """A pipe is not waited for, a device not read for ever."""
+def test_a_path_that_is_not_a_regular_file(desk, make):
+    """A pipe is not waited for, and a device is not read for ever."""
     make(desk.project / ".wakelog.toml")
     (mistake,) = desk.load().mistakes
     assert "cannot be read: " in str(mistake)
@@ -148,7 +148,7 @@ def test_a_file_that_is_too_large(desk):
     assert str(mistake).endswith("it is larger than 128 KiB")
 
 
-def test_a_file_that_may_not_be_read(desk):
+def test_an_unreadable_file(desk):
     desk.user.symlink_to(desk.user)
     (mistake,) = desk.load().mistakes
     assert "cannot be read: " in str(mistake)
@@ -172,8 +172,8 @@ def test_a_file_that_may_not_be_read(desk):
         "[agents.a]\nmcp = ['nobody']\n[agents.b.approvals]\nnosuch = 'ask'",
     ],
 )
-def test_the_store_is_found_beside_other_mistakes(desk, monkeypatch, wrong):
-    """Law 9: what only reads needs the store alone, said or not; the mistakes are those of who needs the rest."""
+def test_the_store_is_found_beside_other_errors(desk, monkeypatch, wrong):
+    """Law 9: a command that only reads needs the store alone; other errors matter to commands that need the rest."""
     monkeypatch.chdir(desk.project)
     desk.user.write_text(wrong)
     assert desk.load().mistakes
@@ -195,8 +195,8 @@ def test_the_store_is_found_beside_other_mistakes(desk, monkeypatch, wrong):
         ("x = 1\n" + "".join(f"x{at} = 1\n" for at in range(100)), "the rest is not read"),
     ],
 )
-def test_a_store_that_may_have_been_meant(desk, monkeypatch, wrong, said):
-    """Nobody is shown the sessions of another store than the one that was meant: that is one clear line."""
+def test_an_unclear_store_is_an_error(desk, monkeypatch, wrong, said):
+    """The sessions of another store than the intended one are never shown; one line says what is unclear."""
     monkeypatch.chdir(desk.project)
     desk.user.write_text(wrong)
     with pytest.raises(UsageError, match=re.escape(said)):
@@ -204,7 +204,7 @@ def test_a_store_that_may_have_been_meant(desk, monkeypatch, wrong, said):
 
 
 def test_the_store_of_a_project(desk, monkeypatch):
-    """A trusted project may say another store than one's own, so its file counts too; an untrusted one never does."""
+    """The file of a trusted project may set another store than the user's; that of an untrusted one may not."""
     monkeypatch.chdir(desk.project)
     desk.user.write_text("store = '/mine'\n")
     theirs = desk.project / ".wakelog.toml"

@@ -1,4 +1,4 @@
-"""The nearest wins: user, project from the outside in, variables, options; each value with its place."""
+"""The most specific value wins: user, project from the outside in, variables, options; each value with its place."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from wakelog.config.schema import DEFAULT, AgentConfig, LoadedConfig
 from wakelog.errors import UsageError
 
 
-def test_nothing_said():
+def test_without_any_settings():
     made = loaded()
     assert (made.config.model, made.config.agent, made.config.store, made.config.redact) == (
         None,
@@ -20,7 +20,7 @@ def test_nothing_said():
     assert (made.mistakes, made.notices) == ((), ())
 
 
-def test_the_nearest_wins():
+def test_the_most_specific_wins():
     user = "model = 'openai:user'\nstore = '/user'"
     files = (user, "model = 'openai:outer'", "\nmodel = 'openai:inner'")
     places = [(files[:1], f"{USER}:1"), (files[:2], f"{ROOT}/.wakelog.toml:1"), (files, f"{ROOT}/sub/.wakelog.toml:2")]
@@ -53,8 +53,8 @@ def test_tables_are_merged_and_lists_are_not():
         ("[agents.a]\nsystem_file = 'f'", "[agents.a]\nsystem = 'x'", ("x", None)),
     ],
 )
-def test_two_ways_to_say_one_thing(user, project, kept):
-    """The nearer file replaces the other way too."""
+def test_two_keys_for_one_setting(user, project, kept):
+    """The more specific file also replaces the other key."""
     agent = loaded(user, project).config.agents["a"]
     assert (agent.system, agent.system_file) == kept
 
@@ -65,7 +65,7 @@ def test_a_server_moves_elsewhere():
     assert made.mistakes == ()
 
 
-def test_what_is_said_for_one_run_wins_over_the_model_of_an_agent():
+def test_an_option_wins_over_the_model_of_an_agent():
     user = "model = 'openai:all'\n[agents.a]\nmodel = 'openai:a'\n[agents.b]"
     models = {name: agent.model for name, agent in loaded(user).config.agents.items()}
     assert models == {"a": "openai:a", "b": "openai:all", "agent": "openai:all"}
@@ -76,7 +76,7 @@ def test_what_is_said_for_one_run_wins_over_the_model_of_an_agent():
 
 
 def test_variables():
-    """An empty one says nothing, and a wrong one is named."""
+    """An empty variable sets nothing, and an error names the variable."""
     assert loaded("model = 'openai:x'", environ={"WAKELOG_MODEL": ""}).config.model == "openai:x"
     for said, meant in {"off": "off", "0": "off", "no": "off", "1": "keys", "TRUE": "keys", "Keys": "keys"}.items():
         assert loaded(environ={"WAKELOG_REDACT": said}).config.redact == meant
@@ -89,7 +89,7 @@ def test_variables():
 # ── names that lead nowhere ──────────────────────────────────────────────────────────────────────
 
 
-def test_an_agent_that_nobody_configured():
+def test_an_unconfigured_agent():
     (mistake,) = loaded("agent = 'reviwer'\n[agents.reviewer]").mistakes
     assert str(mistake) == f'{USER}:1: unknown agent "reviwer"; did you mean reviewer?'
     (mistake,) = loaded(environ={"WAKELOG_AGENT": "x"}).mistakes
@@ -101,13 +101,13 @@ def test_an_agent_that_only_a_project_describes():
     assert loaded("agent = 'reviewer'", "[agents.reviewer]").mistakes == ()
 
 
-def test_a_server_that_nobody_configured():
+def test_an_unconfigured_server():
     (mistake,) = loaded("[agents.a]\nmcp = ['serch']\n[mcp.search]\nurl = 'http://x'").mistakes
     assert str(mistake) == f'{USER}:2: unknown server "serch"; did you mean search?'
 
 
-def test_a_tool_that_is_none():
-    """Without a server there are only those that ship; with one, its tools are known when it is asked."""
+def test_an_unknown_tool():
+    """Without a server only the built-in tools exist; with one, its tools are known when it is asked."""
     (mistake,) = loaded("[agents.a.approvals]\nshel = 'deny'").mistakes
     assert str(mistake) == f'{USER}:2: unknown tool "shel"; did you mean shell?'
     server = "[mcp.x]\nurl = 'http://x'\n[agents.a]\nmcp = ['x']\napprovals.mcp__x__find = 'auto'"
@@ -118,7 +118,7 @@ def test_a_tool_that_is_none():
     ("server", "says"),
     [
         ("", "1: server x has neither command nor url; set one of them"),
-        # Said once: that there is none is only because this is none.
+        # Reported once: the other error is only a consequence of this one.
         ('command = "x"', '2: mcp.x.command must be a program and its arguments, as ["program", "argument"], not text'),
         (
             "command = ['a']\nbearer_env = 'B'",
@@ -134,17 +134,17 @@ def test_a_tool_that_is_none():
         ),
     ],
 )
-def test_a_server_that_cannot_be_reached(server, says):
+def test_a_server_with_missing_or_conflicting_keys(server, says):
     (mistake,) = loaded(f"[mcp.x]\n{server}").mistakes
     assert str(mistake) == f"{USER}:{says}"
 
 
-def test_a_key_that_no_server_has_says_nothing_of_how_it_is_reached():
-    """Both are reported: the one is not the reason for the other."""
+def test_an_unknown_key_of_a_server_does_not_hide_a_missing_command():
+    """Both errors are reported: neither is the reason for the other."""
     assert [mistake.path for mistake in loaded("[mcp.x]\nzzz = 1").mistakes] == [("mcp", "x"), ("mcp", "x", "zzz")]
 
 
-def test_nobody_runs_on_half_of_what_was_meant():
+def test_an_invalid_configuration_is_refused():
     made = loaded("modl = 'x'\nstor = 'y'\nredact = false")
     with pytest.raises(UsageError) as error:
         made.require_valid()

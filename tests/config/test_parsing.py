@@ -1,4 +1,4 @@
-"""A wrong key names its line and the nearest right one; every other mistake its line and what to do."""
+"""A wrong key is reported with its line and the nearest right one; every other error with its line and what to do."""
 
 import pytest
 from hypothesis import assume, given, settings
@@ -12,7 +12,7 @@ FILE = "/here/config.toml"
 
 
 def mistakes(text, role="user"):
-    """The mistakes as people read them, without the name of the file."""
+    """Return the errors as they are printed, without the name of the file."""
     return [str(mistake).removeprefix(f"{FILE}:") for mistake in parse_config(text, FILE, role).mistakes]
 
 
@@ -29,7 +29,7 @@ def values(text):
 
 # ── wrong keys ───────────────────────────────────────────────────────────────────────────────────
 
-# Each table, how it is opened, its keys, and for each key a value that fits.
+# Each table, how it is opened, its keys, and for each key a valid value.
 TABLES = {
     "": Config,
     "[agents.one]": AgentConfig,
@@ -44,7 +44,7 @@ OF_TABLES = {"agents", "mcp", "providers", "prices", "trust", "approvals", "extr
 
 @st.composite
 def slips(draw):
-    """A key with one slip of the pen: a letter lost, doubled, wrong, too many, or two in the wrong order."""
+    """A key with one typing error: a letter lost, doubled, wrong, too many, or two in the wrong order."""
     header, key = draw(st.sampled_from([place for place in PLACES if len(place[1]) > 2]))
     at = draw(st.integers(0, len(key) - 1))
     letter = draw(st.sampled_from("abcdefghijklmnopqrstuvwxyz_"))
@@ -63,8 +63,8 @@ def slips(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(slips(), st.integers(0, 5), st.integers(0, 5))
-def test_a_slip_of_the_pen(slip, above, between):
-    """The line is that of the slip, and the word that was meant is named."""
+def test_a_typing_error(slip, above, between):
+    """The line is the one of the error, and the intended word is named."""
     header, key, typed = slip
     assume(typed not in keys_of(TABLES[header]))
     value = "{}" if key in OF_TABLES and (header != "[agents.one]" or key != "mcp") else "1"
@@ -79,30 +79,30 @@ def test_words_of_other_programs():
     assert only('[providers.openai]\nendpoint = "x"').endswith("did you mean base_url?")
 
 
-def test_the_nearest_is_of_the_same_sort():
-    """A table was meant where a table stands, and a word where a word stands."""
+def test_the_suggestion_is_of_the_same_kind():
+    """A table is suggested for a table, and a key for a key."""
     assert only("[agentz.one]").endswith("did you mean agents?")
     assert only("agentz = 'one'").endswith("did you mean agent?")
 
 
-def test_a_word_like_no_other_lists_what_there_is():
+def test_a_word_without_similar_ones_lists_all():
     assert only("zzz = 1").endswith(
         "use one of agent, agents, mcp, model, prices, providers, redact, store, trust, trusted_owners"
     )
 
 
-def test_the_table_of_one_agent_in_the_place_of_all():
+def test_the_table_of_one_agent_in_place_of_all():
     assert only("[agent.one]\nmodel = 1").endswith("not a table; did you mean [agents.…]?")
 
 
-def test_no_message_is_longer_than_a_person_reads():
+def test_messages_are_short():
     long = "x" * 50_000
     texts = (f"{long} = 1", f"[agents.a.extra]\n{long} = 1979-05-27", f"model = '{long}:x'", f"agents.{long}.keep = 1")
     assert all(len(only(text)) < 400 for text in texts)
 
 
-def test_more_mistakes_than_anybody_reads():
-    """A hostile file costs no more than a hundred of them."""
+def test_the_number_of_errors_is_bounded():
+    """A hostile file yields no more than a hundred of them."""
     found = mistakes("".join(f"k{number} = 1\n" for number in range(5_000)))
     assert len(found) == MISTAKES_MAX + 1
     assert found[-1] == "100: stopped after 100 mistakes; the rest is not read"
@@ -214,8 +214,8 @@ def test_a_project_cannot_trust_itself():
         ("\n[" + " . ".join(['"\\""'] * 9_000) + "]", "2: invalid TOML, or nested too deeply"),
     ],
 )
-def test_what_is_no_toml(text, place):
-    """A syntax error with its line and column; hostile depth and length end the same way."""
+def test_invalid_toml(text, place):
+    """A syntax error with its line and column; hostile depth and length are reported in the same way."""
     found = mistakes(text)
     assert [each for each in found if not each.startswith(place)] == []
     assert len(found) <= 1
@@ -235,13 +235,13 @@ def test_what_is_no_toml(text, place):
         (".".join("x" * 60_000) + " = 1", "each line is key = value or [table]; text is in quotes"),
     ],
 )
-def test_what_to_do_about_what_is_no_toml(text, cure):
-    """Whoever wrote the file, one line says what is wrong and what to do."""
+def test_the_hint_for_invalid_toml(text, cure):
+    """One line says what is wrong and what to do."""
     assert only(text, "project").endswith(f"; {cure}")
 
 
-def test_a_long_text_is_no_depth():
-    """Dots are counted in keys, not in what people write."""
+def test_a_long_text_is_not_depth():
+    """Dots are counted in keys, not in values."""
     assert values(f"[agents.a]\nsystem = '{'a.b' * 200}'") == {"agents.a.system": "a.b" * 200}
 
 
@@ -268,7 +268,7 @@ KEY = "sk-" + "ab12" * 8
     ],
 )
 def test_a_secret_in_a_file_is_refused_and_not_repeated(text):
-    """Secrets come from the environment or a program; the message says so, and does not say the secret."""
+    """Secrets come from the environment or a program; the message says so, and does not repeat the secret."""
     said = only(text)
     assert said.startswith("2: ")
     assert "secret" in said
@@ -278,19 +278,19 @@ def test_a_secret_in_a_file_is_refused_and_not_repeated(text):
 
 
 @pytest.mark.parametrize("text", ["[providers.openai]\nkey_env = 'a-b'", "[mcp.x]\nbearer_env = 'tok en'"])
-def test_what_should_be_a_name_and_may_be_a_secret_is_not_repeated(text):
+def test_a_name_that_may_be_a_secret_is_not_repeated(text):
     assert only(text).endswith("must be the name of an environment variable")
 
 
-def test_slips_are_no_secrets():
+def test_typing_errors_are_not_taken_for_secrets():
     assert only("[agents.a]\nmax_token = 1").endswith("did you mean max_tokens?")
 
 
 # ── what is right ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_same_said_in_every_style():
-    """Tables, dotted keys and inline tables say the same."""
+def test_every_toml_style_gives_the_same_values():
+    """Tables, dotted keys and inline tables are equal."""
     table = values("[agents.a]\nmodel = 'demo'\n[agents.a.approvals]\nshell = 'deny'\n[agents.a.extra]\nx = {y = 1}")
     dotted = values("agents.a.model = 'demo'\nagents.a.approvals.shell = 'deny'\nagents.a.extra.x.y = 1")
     inline = values("agents = {a = {model = 'demo', approvals = {shell = 'deny'}, extra = {x = {y = 1}}}}")
@@ -298,8 +298,8 @@ def test_the_same_said_in_every_style():
     assert table == {"agents.a.model": "demo", "agents.a.approvals.shell": "deny", "agents.a.extra.x": {"y": 1}}
 
 
-def test_paths_are_meant_from_the_folder_of_the_file():
-    """What a file means does not depend on where a command is typed."""
+def test_paths_are_relative_to_the_folder_of_the_file():
+    """The meaning of a file does not depend on the current folder."""
     assert values("store = 'sessions'") == {"store": "/here/sessions"}
     assert values("store = 'sqlite:../my.db'") == {"store": "sqlite:/my.db"}
     assert values("store = '~/s'") == {"store": "/home/me/s"}

@@ -1,4 +1,4 @@
-"""Every value knows its place: the line of each key of a TOML text, however it is written."""
+"""The line of each key of a TOML text, in every style of TOML."""
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ def test_every_key_has_its_line(page):
     assert key_lines(text) == lines
 
 
-def test_a_file_as_people_write_it():
+def test_a_typical_file():
     text = (
         '# mine\nmodel = "a"\n\n[agents.one]\ntools = [\n  "read",\n  "list", # looks\n]\nextra = { a = 1, b.c = 2 }\n'
         '[agents."two words".hooks]\nmemory = false\n[[x]]\ny = 1\n[[x]]\ny = 2\n[x.z]\nw = """\n[no]\n"""\nq = 1\n'
@@ -39,13 +39,13 @@ def test_quotes_at_the_end_of_a_string(value):
     "text",
     ["a.." * 9, "[", "[a", "a", "a =", "a = {", 'a = "', "a = [1, 2", "= 1", "[[a]\n", "]", "a = '''", "\\", "\0"],
 )
-def test_what_is_no_toml_ends_the_search(text):
-    """Never an exception, never without end; what was found until then is given."""
+def test_invalid_toml_ends_the_search(text):
+    """Never an exception, never an endless loop; the lines found before are returned."""
     assert key_lines(f"first = 1\n{text}")[("first",)] == 1
 
 
 def test_depth_costs_nothing():
-    """A hostile file of one long key makes no table of all its beginnings."""
+    """A hostile file with one long key does not create a table for each of its prefixes."""
     assert len(key_lines(".".join("a" * 30_000) + " = 1")) < 20
     assert len(key_lines("a = " + "[" * 5_000 + "]" * 5_000)) < 20
 
@@ -62,6 +62,6 @@ def test_depth_costs_nothing():
         (f"a b = 1 # {'.' * 200}", 1),
     ],
 )
-def test_what_would_cost_the_parser_too_much(text, line):
-    """Only keys count; what cannot be followed is not given to the parser either."""
+def test_text_that_would_cost_the_parser_too_much_is_found(text, line):
+    """Only keys count; text that cannot be followed is not given to the parser either."""
     assert line_of_overlong_key(text) == line

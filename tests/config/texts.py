@@ -1,4 +1,4 @@
-"""Random TOML texts, written in every style there is, that know the line of each of their keys."""
+"""Random TOML texts in every style of TOML, with the line of each of their keys."""
 
 import json
 import tomllib
@@ -22,7 +22,7 @@ TAILS = st.sampled_from(["\n", " # behind\n", "   \n", " # [x]\n"])
 
 
 class Page:
-    """A text as it grows."""
+    """A text under construction."""
 
     def __init__(self, draw):
         self.draw = draw
@@ -94,12 +94,12 @@ class Page:
 
 @st.composite
 def pages(draw):
-    """A text that the parser accepts, and the line of each of its keys."""
+    """Draw a text that the parser accepts, and the line of each of its keys."""
     page = Page(draw)
     tables = draw(st.lists(st.lists(st.one_of(NAMES, ODD_NAMES), min_size=1, max_size=3).map(tuple), max_size=4))
     for number, names in enumerate([(), *tables]):
         page.put(draw(FILLERS))
-        # The names of tables and keys never meet: whether they may is the parser's question, not ours.
+        # Names of tables and keys are never equal: whether they may be is decided by the parser.
         table = tuple(f"{name}-t{number}" if at == 0 else name for at, name in enumerate(names))
         repeats = 1
         if names:
@@ -122,7 +122,7 @@ def pages(draw):
 
 
 def paths_of(value, path=()):
-    """Every path in a document."""
+    """Yield every path in a document."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, held in inner:
         yield (*path, key)

@@ -16,7 +16,7 @@ MARK = re.compile(r"\n\[… ([\d,]+) bytes left out …\]\n")
 
 @given(texts, st.integers(128, 1_000))
 def test_every_byte_is_kept_or_counted(text, limit):
-    """Head and tail are the text's own, whole characters, within the limit, and the mark counts the rest."""
+    """Head and tail are the text's own whole characters within the limit, and the mark counts the rest."""
     clipped, truncated = clip(text, limit)
     assert len(clipped.encode()) <= limit
     assert truncated == (len(text.encode()) > limit)
@@ -40,16 +40,16 @@ def test_lines_stay_whole_where_they_can():
     assert tail.endswith("line 9999\n")
 
 
-def test_one_endless_line_is_cut_inside():
+def test_one_very_long_line_is_cut_inside():
     clipped, _ = clip("x" * 100_000)
     assert len(clipped) > CLIP_BYTES - 64
 
 
-def test_no_room_for_the_mark_is_a_mistake():
+def test_a_limit_without_room_for_the_mark_is_an_error():
     with pytest.raises(UsageError):
         clip("text", 127)
 
 
-def test_half_a_surrogate_is_written_out():
-    """Law 13: an odd file name becomes text that a log can hold."""
+def test_a_lone_surrogate_is_escaped():
+    """Law 13: an unusual file name becomes text that a log can store."""
     assert valid_utf8("a\udcffb€") == "a\\udcffb€"

@@ -1,4 +1,4 @@
-"""VIEW-4, RUN-16, law 7: what a fold may stand for, and that folding comes to an end."""
+"""VIEW-4, RUN-16, law 7: what a compaction may replace, and that compacting again ends."""
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ from wakelog.testing.builders import SessionBuilder
 
 
 def _turns(story, *sizes):
-    """Prompts and replies of so many tokens each; gives the ids of the prompts."""
+    """Append prompts and replies of so many tokens each; return the ids of the prompts."""
     prompts = []
     for size in sizes:
         prompts.append(story.user("p" * 4 * size).id)
@@ -27,16 +27,16 @@ def _turns(story, *sizes):
     return prompts
 
 
-def test_the_newest_that_fit_are_kept():
-    """RUN-16: as many tokens as agreed, counted from the end."""
+def test_the_newest_messages_that_fit_are_kept():
+    """RUN-16: as many tokens as the policy says, counted from the end."""
     story = SessionBuilder()
     prompts = _turns(story, 10, 10, 10)
     assert plan_compaction(story.session.branch(), 20) == prompts[2]
     assert plan_compaction(story.session.branch(), 45) == prompts[1]
 
 
-def test_where_all_fits_or_nothing_does_the_last_group_is_kept():
-    """RUN-16: a fold that is asked for happens; one message alone is nothing to fold."""
+def test_the_last_group_is_kept_where_all_or_nothing_fits():
+    """RUN-16: a requested compaction happens; a single message is not compacted."""
     story = SessionBuilder()
     assert plan_compaction(story.session.branch(), 100) is None
     prompt = story.user("p").id
@@ -52,16 +52,16 @@ CALLS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 3)), min_size=1, m
 
 @settings(max_examples=80, deadline=None)
 @given(CALLS, st.integers(0, 200), st.integers(0, 2))
-def test_never_inside_a_call_group(turns, keep, folds):
-    """Laws 7 and 8, VIEW-4: whatever is kept begins between groups, after every fold again."""
+def test_a_compaction_never_splits_a_call_group(turns, keep, repeats):
+    """Laws 7 and 8, VIEW-4: the kept part begins between groups, after every further compaction, too."""
     story = SessionBuilder()
     for size, calls in turns:
         story.user("p" * size)
-        asked = [(f"t{number}", "bash", {}) for number in range(calls)]
+        asked: list[tuple[str, str, dict[str, object]]] = [(f"t{number}", "bash", {}) for number in range(calls)]
         reply = story.reply("r", calls=asked)
         for call, _, _ in asked:
             story.result(reply, call, "x" * size)
-    for _ in range(folds + 1):
+    for _ in range(repeats + 1):
         branch = story.session.branch()
         kept = plan_compaction(branch, keep)
         if kept is None:
@@ -80,8 +80,8 @@ def _is_valid(messages):
     assert awaited == []
 
 
-def test_folding_again_comes_to_an_end():
-    """RUN-16: a fold that would stand for nothing but the last summary is not planned."""
+def test_compacting_again_comes_to_an_end():
+    """RUN-16: a compaction that would replace only the last summary is not planned."""
     story = SessionBuilder()
     _turns(story, 10, 10, 10)
     for _ in range(10):
@@ -92,8 +92,8 @@ def test_folding_again_comes_to_an_end():
     assert kept is None
 
 
-def test_each_branch_is_folded_by_itself():
-    """VIEW-4: the plan of one branch knows nothing of the fold of another."""
+def test_each_branch_is_compacted_by_itself():
+    """VIEW-4: the plan of one branch does not depend on a compaction of another."""
     story = SessionBuilder()
     first, second, _ = _turns(story, 10, 10, 10)
     other = story.session.tree.head
@@ -104,7 +104,7 @@ def test_each_branch_is_folded_by_itself():
 
 
 def test_what_may_be_kept():
-    """VIEW-4: something that is in the context, not the first of it, and not a result without its call."""
+    """VIEW-4: an entry of the context, not the first of it, and not a result without its call."""
     story = SessionBuilder()
     first = story.user("p").id
     reply = story.reply("r", calls=[("t", "bash", {})])
@@ -118,8 +118,8 @@ def test_what_may_be_kept():
     ]
 
 
-def test_the_stretch_is_what_is_not_kept():
-    """VIEW-4: everything before the first kept entry; all where nothing is kept."""
+def test_everything_before_the_kept_part_is_replaced():
+    """VIEW-4: everything before the first kept entry; everything where nothing is kept."""
     story = SessionBuilder()
     _, second = _turns(story, 5, 5)
     context = build_context(story.session.branch())
@@ -127,8 +127,8 @@ def test_the_stretch_is_what_is_not_kept():
     assert replaced_part(context, None) is context
 
 
-def test_a_summary_must_be_shorter_than_what_it_stands_for():
-    """RUN-16: equal is not shorter, or folding would go round in circles."""
+def test_a_summary_must_be_shorter_than_what_it_replaces():
+    """RUN-16: equal is not shorter, or compacting would never end."""
     story = SessionBuilder()
     _, second = _turns(story, 5, 5)
     context = build_context(story.session.branch())
@@ -139,8 +139,8 @@ def test_a_summary_must_be_shorter_than_what_it_stands_for():
 
 
 @pytest.mark.parametrize("kind", ["did_not_shrink", "empty", "overload"])
-def test_what_came_to_nothing_is_not_tried_for_ever(kind):
-    """RUN-16: what did not shrink is not asked for again; anything else is tried once more, until a prompt comes."""
+def test_a_failed_compaction_is_not_tried_for_ever(kind):
+    """RUN-16: a summary that was not shorter is not requested again; other failures are tried once more."""
     story = SessionBuilder()
     _turns(story, 5, 5)
     tries = 0
@@ -153,8 +153,8 @@ def test_what_came_to_nothing_is_not_tried_for_ever(kind):
     assert not is_compaction_exhausted(story.session.branch())
 
 
-def test_a_call_that_was_killed_counts_as_a_try():
-    """RUN-16: a worker that dies in the middle of every fold does not fold for ever."""
+def test_a_killed_compaction_counts_as_an_attempt():
+    """RUN-16: a worker that dies in every compaction does not compact for ever."""
     story = SessionBuilder()
     _turns(story, 5)
     for tries in range(COMPACTION_TRIES_MAX):

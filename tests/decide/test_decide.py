@@ -1,4 +1,4 @@
-"""The decision table: every case decides as it was written down by hand, however the log is read."""
+"""The decision table: every case decides what was written down by hand, read as a whole and from its end."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def _run(decision):
 
 
 def shown(decision, now_ms):
-    """A decision in the short words of the case table."""
+    """Return a decision in the short form of the case table."""
     match decision:
         case Idle(outcome):
             return {"do": "Idle", "failed": True} if outcome == "failed" else {"do": "Idle"}
@@ -104,13 +104,13 @@ def _decided(path, read):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("read", [read_log, read_active], ids=["whole", "tail"])
 def test_case(path, read):
-    """RUN-4, law 15: what is to be done next, from the log alone."""
+    """RUN-4, law 15: the next action, from the log alone."""
     verdict, now_ms = _decided(path, read)
     assert shown(verdict.decision, now_ms) == _expected(path)
 
 
 def test_every_row_has_a_case():
-    """RUN-4: no row of the table stands there without a log that takes it."""
+    """RUN-4: every row of the table is used by the log of a case."""
     taken = {_decided(path, read_log)[0].rule for path in CASES}
     rows = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls"}
     assert rows - taken == set()

@@ -1,4 +1,4 @@
-"""Laws 6 and 7, RUN-6: the rows that judge one open call, where the case table cannot reach: seals and decisions."""
+"""Laws 6 and 7, RUN-6: the rules for one open call that the case table cannot reach: seals and decisions."""
 
 import pytest
 
@@ -37,7 +37,7 @@ class _Told:
         return self.session.append(body, at=self.reply.id)
 
     def judged(self, change=None):
-        """What is decided, also by whoever reads only the tail; `change` may alter the bytes before."""
+        """Return the decision, which is the same for a reader of the tail; `change` may alter the bytes before."""
         lines = [line.raw for line in self.story.store.load(self.session.id)]
         store = MemoryStore()
         store.replace("s", "crab_user_1", b"".join(line + b"\n" for line in (change(lines) if change else lines)))
@@ -48,7 +48,7 @@ class _Told:
 
 
 def _other_type(lines):
-    """The beginning of a tool becomes an entry of a type that nobody knows."""
+    """Change a `tool_started` to an entry of an unknown type."""
     return [line.replace(b'"tool_started"', b'"tool_stopped"') for line in lines]
 
 
@@ -70,8 +70,8 @@ LOST = [_other_type, _other_call, _gone, _unreadable]
 
 
 @pytest.mark.parametrize("lose", LOST, ids=lambda lose: lose.__name__.strip("_"))
-def test_a_beginning_that_was_lost_still_counts(lose):
-    """Law 6: a line that was changed, hidden or taken away behind a call may have been its beginning."""
+def test_a_lost_tool_started_still_counts(lose):
+    """Law 6: a line after a call that was changed, hidden or removed may have been its `tool_started`."""
     told = _Told()
     told.started()
     told.session.rename("something stands behind it")
@@ -85,7 +85,7 @@ def test_a_beginning_that_was_lost_still_counts(lose):
 @pytest.mark.parametrize("lose", LOST, ids=lambda lose: lose.__name__.strip("_"))
 @pytest.mark.parametrize("word", ["approve", "run again"])
 def test_a_decision_is_not_used_twice(lose, word):
-    """Law 6, RUN-13: what a person allowed once is not allowed again because its use cannot be read any more."""
+    """Law 6, RUN-13: an approval is not used again because the entry that used it cannot be read."""
     told = _Told(approval="ask", unknown="ask")
     told.decided(told.asked(), word)
     assert isinstance(told.judged()[1], RunTools)
@@ -97,7 +97,7 @@ def test_a_decision_is_not_used_twice(lose, word):
     assert decision.reason == "unknown"
 
 
-def test_a_person_who_decides_behind_the_damage_is_obeyed():
+def test_a_decision_after_the_damage_is_followed():
     """Law 6: the question is asked once more, not for ever."""
     told = _Told(unknown="ask")
     told.started()
@@ -107,16 +107,16 @@ def test_a_person_who_decides_behind_the_damage_is_obeyed():
     assert isinstance(told.judged(_gone)[1], RunTools)
 
 
-def test_a_beginning_uses_up_the_decision_that_allowed_it():
-    """RUN-13: what comes of a run that was allowed is a new question."""
+def test_a_tool_started_uses_up_the_approval():
+    """RUN-13: the outcome of an approved run is a new question."""
     told = _Told(approval="ask", unknown="ask")
     told.decided(told.asked(), "approve")
     told.started()
     assert told.judged() == ("call unknown", AskPerson(told.judged()[1].open_call, "unknown"))
 
 
-def test_what_is_whole_is_run():
-    """RUN-4: the check of seals stops nothing that is as it was written, nor a log that never had seals."""
+def test_an_intact_log_is_run():
+    """RUN-4: the check of seals stops nothing in a log that is as it was written, or that never had seals."""
     told = _Told(calls=2)
     told.session.rename("a title")
     assert isinstance(told.judged()[1], RunTools)
@@ -133,7 +133,7 @@ def test_what_is_whole_is_run():
     ],
 )
 def test_decisions_become_the_one_result(decision, status, text):
-    """RUN-7, RUN-13: each word has its settlement; one that nobody knows allows nothing."""
+    """RUN-7, RUN-13: each decision has its result; an unknown word allows nothing."""
     told = _Told(approval="ask")
     told.decided(told.asked(), decision)
     row, settled = told.judged()
@@ -149,8 +149,8 @@ def test_a_result_given_by_hand_is_the_result():
     assert told.judged()[1].result.text == "it went through"
 
 
-def test_whatever_can_move_moves():
-    """RUN-4: one call waits for a person, the others are not kept waiting."""
+def test_other_calls_run_while_one_waits():
+    """RUN-4: one call waits for a person, the others do not."""
     told = _Told(calls=2)
     attention = told.asked()
     _, decision = told.judged()
@@ -160,7 +160,7 @@ def test_whatever_can_move_moves():
     assert told.judged() == ("call waits", Await(attention=(attention.id,)))
 
 
-def test_what_it_had_put_out_is_told():
+def test_live_output_of_an_interrupted_tool_is_in_its_result():
     """RUN-7: an interrupted tool's live output is part of its result."""
     told = _Told()
     told.started()
@@ -174,16 +174,16 @@ def test_what_it_had_put_out_is_told():
 @pytest.mark.parametrize(
     ("replay", "row"), [("safe", "call safe"), ("receipt", "call receipt"), ("never", "call unknown")]
 )
-def test_the_word_of_the_last_beginning_counts(replay, row):
-    """RUN-6: what may happen was written down when the tool was begun."""
+def test_the_replay_mode_of_the_last_start_counts(replay, row):
+    """RUN-6: it was recorded when the tool was started."""
     told = _Told()
     told.started("safe")
     told.started(replay)
     assert told.judged()[0] == row
 
 
-def test_safe_is_not_for_ever():
-    """RUN-6: above attempts_max a safe tool is given up."""
+def test_a_safe_tool_is_not_retried_for_ever():
+    """RUN-6: after `attempts_max` a safe tool is given up."""
     told = _Told(attempts_max=2)
     told.started("safe")
     assert isinstance(told.judged()[1], RunTools)
@@ -191,7 +191,7 @@ def test_safe_is_not_for_ever():
     assert told.judged()[1].result.text == wording.TOO_MANY_ATTEMPTS.format(attempts=2)
 
 
-def test_every_row_says_what_it_is():
+def test_every_row_has_a_description():
     """RUN-4: the table can be printed."""
     assert all(row.name and row.when and row.then for row in TOOL_CALL_RULES)
     assert len({row.name for row in TOOL_CALL_RULES}) == len(TOOL_CALL_RULES)

@@ -1,4 +1,4 @@
-"""RUN-19, law 2: a policy is what the log says; bounds and delays are read from it alone."""
+"""RUN-19, law 2: the policy is read from the log; bounds and delays are read from it alone."""
 
 import msgspec
 import pytest
@@ -12,11 +12,11 @@ from wakelog.log.entry import ContextEntry
 
 
 def test_the_defaults_hold_where_the_log_says_nothing():
-    """Law 2: no record, or one without a policy."""
+    """Law 2: no `context` entry, or one without a policy."""
     assert policy_in_force(None) == policy_in_force(ContextEntry()) == Policy()
 
 
-def test_a_policy_comes_back_as_it_was_agreed():
+def test_a_policy_is_read_as_it_was_written():
     """RUN-19: through the bytes of a `context` entry, every field, also those that are at their default."""
     agreed = Policy(
         steps_max=7,
@@ -28,24 +28,26 @@ def test_a_policy_comes_back_as_it_was_agreed():
         price=Price(input=3_000_000, output=15_000_000),
     )
     record = ContextEntry(id="c1", policy=stored_policy(agreed))
-    assert policy_in_force(decode(encode(record))) == agreed
+    read = decode(encode(record))
+    assert isinstance(read, ContextEntry)
+    assert policy_in_force(read) == agreed
     assert set(stored_policy(Policy())) == {field.encode_name for field in msgspec.structs.fields(Policy)}
 
 
-def test_a_policy_that_cannot_be_read_is_said_to_be_damaged():
-    """Law 9: nobody guesses what was agreed."""
+def test_an_unreadable_policy_is_damage():
+    """Law 9: no policy is guessed."""
     with pytest.raises(Damaged, match="policy in force"):
         policy_in_force(ContextEntry(policy={"unknown": "guess"}))
 
 
 def test_approval_by_name_goes_before_approval():
-    """RUN-13: what is agreed about one tool, else about all."""
+    """RUN-13: the approval for one tool, else the one for all."""
     agreed = Policy(approval="deny", approvals={"look": "auto"})
     assert [agreed.approval_of(name) for name in ("look", "pay")] == ["auto", "deny"]
 
 
 def test_delays_grow_and_are_spread_by_the_fault():
-    """RUN-12: ever longer up to a limit, different for two sessions, the same for whoever looks."""
+    """RUN-12: longer each time up to a limit, different for two sessions, the same for every reader."""
     first, second, last = (retry_delay_ms("f1", faults, None) for faults in (1, 2, 40))
     assert RETRY_FIRST_MS * 3 / 4 <= first <= RETRY_FIRST_MS
     assert first < second < last <= RETRY_LONGEST_MS
@@ -53,13 +55,13 @@ def test_delays_grow_and_are_spread_by_the_fault():
     assert retry_delay_ms("f1", 0, None) == first
 
 
-def test_what_a_provider_asks_for_is_given_within_reason():
-    """RUN-12: its own figure, never negative, never for ever."""
+def test_the_delay_of_a_provider_is_bounded():
+    """RUN-12: its own figure, never negative, and up to a limit."""
     assert [retry_delay_ms("f", 9, asked) for asked in (0, 5, -3, 10**12)] == [0, 5, 0, ASKED_LONGEST_MS]
 
 
 def test_a_price_makes_a_cost():
-    """VIEW-8: integer millionths of a dollar, rounded once; what is known already is not counted again."""
+    """VIEW-8: integer millionths of a dollar, rounded once; a known cost is not computed again."""
     price = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000)
     used = Usage(input_tokens=1_000, output_tokens=200, cache_read_tokens=50_001, cache_write_tokens=7)
     assert price.add_cost(used).cost_micros == 3_000 + 3_000 + 15_000 + 27

@@ -33,7 +33,7 @@ def _fail(story, number, partial=""):
 
 
 def test_faults_in_a_row_are_counted_and_bounded():
-    """RUN-12: every call since the last word; a reply or a prompt begins anew."""
+    """RUN-12: every failed call since the last message; a reply or a prompt starts the count again."""
     story = _story(faults_max=2)
     assert (consecutive_faults(_snapshot(story)), too_many_faults(_snapshot(story))) == (0, None)
     _fail(story, 1)
@@ -46,15 +46,15 @@ def test_faults_in_a_row_are_counted_and_bounded():
 
 
 def test_calls_for_summaries_are_not_faults_of_the_reply():
-    """RUN-16: a fold that fails has a count of its own."""
+    """RUN-16: a failed compaction has a count of its own."""
     story = _story()
     story.session.append(ModelCall(call_id="c", reply_id="r", purpose="compaction"))
     assert consecutive_faults(_snapshot(story)) == 0
 
 
 @pytest.mark.parametrize(("cut", "count"), [("replace", 3), ("resume", 1)])
-def test_words_gained_begin_the_count_anew_under_resume(cut, count):
-    """RUN-8: a long reply over a bad line may be cut as often as it likes, as long as it gets on."""
+def test_new_text_restarts_the_count_under_resume(cut, count):
+    """RUN-8: a long reply may be interrupted many times, as long as each attempt adds text."""
     story = _story(cut=cut)
     for text in ("one", "one two", "one two"):
         story.session.append(ModelCall(call_id="c", reply_id="r"))
@@ -62,8 +62,8 @@ def test_words_gained_begin_the_count_anew_under_resume(cut, count):
     assert consecutive_faults(_snapshot(story)) == count
 
 
-def test_only_plain_words_are_resumed():
-    """RUN-8: half a thought is nothing to build on, nor is nothing at all; and only where it was agreed."""
+def test_only_plain_text_is_resumed():
+    """RUN-8: not a partial thinking part, not an empty reply; and only if the policy says so."""
     for content, agreed, way in [
         ((Text(text="Hel"),), "resume", "resume"),
         ((Text(text="Hel"),), "replace", "replace"),
@@ -79,7 +79,7 @@ def test_only_plain_words_are_resumed():
 
 
 def test_a_clipped_text_is_not_resumed():
-    """RUN-8: a model that went on behind it would go on behind the mark of what was left out."""
+    """RUN-8: a model that continued it would continue after the mark of the omitted part."""
     story = _story(cut="resume")
     story.session.append(ModelCall(call_id="c", reply_id="r"))
     whole = BlobRef(digest=f"sha256:{'0' * 64}", bytes=9)
@@ -88,7 +88,7 @@ def test_a_clipped_text_is_not_resumed():
 
 
 def test_the_last_fault_is_waited_for_once():
-    """RUN-12: a fold or another word behind it, and it is history."""
+    """RUN-12: after a compaction or another message it is not waited for again."""
     story = _story()
     assert last_fault(story.session.branch()) is None
     fault = _fail(story, 1)
@@ -98,7 +98,7 @@ def test_the_last_fault_is_waited_for_once():
 
 
 def test_when_to_try_again():
-    """RUN-12: the fault's time and its delay; never longer than the delay from now, whatever clocks did."""
+    """RUN-12: the fault's time and its delay; never longer than the delay from now, whatever the clocks say."""
     story = _story()
     at_ms = 1_800_000_000_000
     fault = story.session.append(Failed(error=OVERLOAD, timestamp=iso_timestamp(at_ms)))
@@ -108,8 +108,8 @@ def test_when_to_try_again():
     assert retry_at_ms(plain, 3, at_ms) == at_ms + retry_delay_ms(plain.id, 3, None)
 
 
-def test_a_cancelled_turn_begins_anew():
-    """RUN-12: what failed before a cancel is not held against what comes after it."""
+def test_a_cancelled_turn_restarts_the_count():
+    """RUN-12: failures before a cancel do not count after it."""
     story = _story(faults_max=1)
     _fail(story, 1)
     story.session.append(Cancelled())

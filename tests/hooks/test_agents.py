@@ -1,4 +1,4 @@
-"""VIEW-7: the list of agents, from the log; nobody is told of itself."""
+"""VIEW-7: the list of agents, from the log; an agent is not in its own list."""
 
 import asyncio
 
@@ -15,13 +15,13 @@ def said(agent, *known):
     return asyncio.run(hook.before_run(HookContext("s", "u", agent, "me", "", "Hi.", 0)))
 
 
-def test_the_others():
+def test_the_list_has_the_other_agents():
     known = {"name": "reviewer", "description": "reads what was changed"}, {"name": "crab"}, {"name": "runner"}
     assert said("crab", *known) == "<agents>\n- reviewer: reads what was changed\n- runner\n</agents>"
     assert said("crab", {"name": "crab"}) == ""
 
 
-def test_what_cannot_be_read():
-    """Law 9: nobody guesses what was agreed."""
+def test_an_unreadable_list_is_damage():
+    """Law 9: no agents are guessed."""
     with pytest.raises(Damaged, match="agents"):
         said("crab", {"description": "nameless"})

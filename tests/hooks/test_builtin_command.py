@@ -1,4 +1,4 @@
-"""VIEW-7: a program of one's own before each run: what it prints, and everything that can go wrong with it."""
+"""VIEW-7: a program of the user before each run: its output, and its failures."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ def ran(code, *, cwd="", timeout_s=120.0, prompt="Hi."):
     return asyncio.run(hook.before_run(HookContext("crab_user_1", "u1", "crab", "me", str(cwd), prompt, 0)))
 
 
-def test_it_is_told_of_the_run(tmp_path):
-    """The run is in its environment, its folder is the session's, and nothing comes in."""
+def test_the_program_gets_the_run_in_its_environment(tmp_path):
+    """Its working directory is the session's, and its stdin is empty."""
     code = (
         "import os, sys; print(os.getcwd(), sys.stdin.read() == '',"
         " *(os.environ['WAKELOG_' + k] for k in ('SESSION', 'AGENT', 'SENDER', 'PROMPT')))"
@@ -28,13 +28,13 @@ def test_it_is_told_of_the_run(tmp_path):
 
 
 def test_a_prompt_of_any_length():
-    """A variable is bounded in bytes, and signs are not bytes: a program is started whatever was said."""
+    """A variable is bounded in bytes, not characters: the program is started with any prompt."""
     told = ran("import os; print(len(os.environb[b'WAKELOG_PROMPT']))", prompt="\N{GRINNING FACE}" * 40_000)
     assert told == str(32 * 1024)
 
 
-def test_too_much_is_cut_off():
-    """A bound on everything: the model is told that there was more."""
+def test_too_much_output_is_cut():
+    """The output is bounded, and the model is told that there was more."""
     text = ran("print('é' * 100_000)")
     assert len(text.encode()) < 33_000
     assert text.endswith("[cut off after 32,768 bytes]")
@@ -43,14 +43,14 @@ def test_too_much_is_cut_off():
 @pytest.mark.parametrize(
     ("code", "why"), [("raise SystemExit(3)", "ended with 3"), ("import time; time.sleep(99)", "0.5 s")]
 )
-def test_what_fails_says_so(code, why):
-    """Rule 3 of the room: the failure is an error here, and a line for the model where hooks are asked."""
+def test_a_failure_is_an_error(code, why):
+    """The hook raises; the runtime makes it a line for the model."""
     with pytest.raises((RuntimeError, TimeoutError), match=why):
         ran(code, timeout_s=0.5 if "sleep" in code else 120.0)
 
 
-def test_nothing_is_left_behind():
-    """What the program has started dies with it."""
+def test_no_process_is_left():
+    """Processes that the program started end with it."""
     code = (
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'], stdout=subprocess.DEVNULL)\n"
@@ -60,7 +60,7 @@ def test_nothing_is_left_behind():
 
 
 def has_ended(pid):
-    """Waits for a process to end; the kernel says when."""
+    """Wait until a process has ended."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -71,8 +71,8 @@ def has_ended(pid):
         return bool(poll.poll(120_000))
 
 
-def test_from_the_log():
-    """RUN-19: made anew from what the log says; what cannot be read is said to be damaged."""
+def test_a_hook_is_opened_from_the_log():
+    """RUN-19: from its settings in the log; unreadable settings are damage."""
     terms = HookSettings(name="own", options={"command": ["true"], "timeoutS": 3})
     assert CommandHook.from_settings(terms).name == "own"
     with pytest.raises(Damaged, match="own"):

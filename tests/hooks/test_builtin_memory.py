@@ -1,4 +1,4 @@
-"""VIEW-7: passages of earlier sessions of the same agent, sender and folder, and of nobody else."""
+"""VIEW-7: passages of earlier sessions of the same agent, sender and folder, and of no others."""
 
 import asyncio
 import contextlib
@@ -37,8 +37,8 @@ def recalled(catalog, prompt, *, session="new", cwd="/repo", agent="crab", sende
     return asyncio.run(MemoryHook(catalog).before_run(HookContext(session, "u", agent, sender, cwd, prompt, 0)))
 
 
-def test_what_shares_rare_words_comes_first(place):
-    """The passage with more of the prompt's words stands before one with fewer; each is given with its address."""
+def test_passages_with_rare_words_come_first(place):
+    """The passage with more of the prompt's words comes before one with fewer; each has its address."""
     store, catalog = place
     one = talk(store, "The scheduler deadlocks when the queue is empty")
     two = talk(store, "The scheduler is written in Python")
@@ -50,8 +50,8 @@ def test_what_shares_rare_words_comes_first(place):
     assert f"- {two}:" in lines[2]
 
 
-def test_others_are_none_of_its_business(place):
-    """What was said to another agent, by somebody else, or in another project is not recalled; nor is this session."""
+def test_other_sessions_are_not_recalled(place):
+    """Neither of another agent, another sender or another project, nor this session itself."""
     store, catalog = place
     own = talk(store, "The scheduler is slow")
     talk(store, "The scheduler is theirs", agent="other")
@@ -68,7 +68,7 @@ def test_others_are_none_of_its_business(place):
     [('a"b', "a b"), ("", "me"), ("a\0b", "a b"), (" ", "me"), ('"', "me"), ("x" * 3_000, "me"), ("TG 1", "tg 1")],
 )
 def test_only_the_exact_pair_is_recalled(place, sender, other):
-    """ST-1: a sender that a query cannot say exactly never gets what another one said."""
+    """ST-1: a sender that a query cannot express exactly never gets the messages of another one."""
     store, catalog = place
     talk(store, "The scheduler is theirs", sender=other)
     talk(store, "The scheduler is theirs", agent=other, sender="me")
@@ -76,8 +76,8 @@ def test_only_the_exact_pair_is_recalled(place, sender, other):
     assert recalled(catalog, "scheduler?", agent=sender) == ""
 
 
-def test_the_loop_goes_on_while_it_looks(place):
-    """What reads is synchronous and may take long: whatever else the loop does goes on meanwhile."""
+def test_the_event_loop_runs_during_a_search(place):
+    """Searching is synchronous and may take long; it does not block the event loop."""
     store, catalog = place
     talk(store, "The scheduler is slow", cwd="")
     looking, let_go = threading.Event(), threading.Event()
@@ -102,13 +102,13 @@ def test_the_loop_goes_on_while_it_looks(place):
 
 @pytest.mark.parametrize("prompt", ["", "a b c", '"" -x agent:y OR * (', "\x00\x1b[2J", "« » {} \\ %"])
 def test_hostile_prompts_are_harmless(place, prompt):
-    """Law 13: a prompt is words to look for and nothing else."""
+    """Law 13: a prompt is words to search for and nothing else."""
     store, catalog = place
     talk(store, "Something was said")
     assert isinstance(recalled(catalog, prompt, cwd='/a "b'), str)
 
 
-def test_the_longest_words_say_most():
+def test_the_longest_words_are_searched_for():
     """Each word once, short ones and numbers left out, at most six."""
     assert search_words("The the deadlock is 12345 in scheduler.py of a Deadlock") == ["scheduler", "deadlock"]
     assert len(search_words(" ".join(f"{letter}wordword" for letter in "abcdefghij"))) == 6

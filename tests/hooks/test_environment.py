@@ -1,4 +1,4 @@
-"""VIEW-7: the environment block says where the agent finds itself, from files alone."""
+"""VIEW-7: the environment block has folder, date, system and branch, from files alone."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ def said(cwd):
 
 
 def test_outside_of_git(tmp_path):
-    """Folder, day and system; no branch where there is none."""
+    """Folder, date and system; no branch."""
     text = said(tmp_path)
     assert f"folder: {tmp_path}\ndate: 2026-01-01\nsystem: " in text
     assert "git branch" not in text
@@ -24,7 +24,7 @@ def test_outside_of_git(tmp_path):
 
 
 def test_the_branch(tmp_path):
-    """What is checked out, below the top of the repository too."""
+    """The branch that is checked out, also in a folder below the top of the repository."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / "a").mkdir()

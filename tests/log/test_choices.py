@@ -10,6 +10,7 @@ from wakelog.log.entry import (
     Activity,
     CarriedState,
     Compaction,
+    KnownBody,
     ModelCall,
     Origin,
     Queued,
@@ -18,7 +19,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 
-WRITTEN = {
+WRITTEN: dict[str, tuple[KnownBody, dict[str, object]]] = {
     "call": (ModelCall(id="c", reply_id="r"), {"purpose": "reply", "strategy": "full"}),
     "resumed": (Resumed(id="c", reply_id="r"), {"strategy": "replace"}),
     "tool_started": (ToolStarted(id="c", reply_id="r", tool_call_id="t"), {"replay": "never", "attempt": 1}),
@@ -30,7 +31,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("tag", WRITTEN)
 def test_a_choice_is_written_where_it_is_the_default(tag):
-    """LOG-17, and the meaning of its absence in lines from before rules 2."""
+    """LOG-17, and what its absence means in lines written under rules 1."""
     value, choices = WRITTEN[tag]
     line = json.loads(encode(value))
     assert {key: line[key] for key in choices} == choices
@@ -40,18 +41,18 @@ def test_a_choice_is_written_where_it_is_the_default(tag):
 
 
 def test_the_kind_of_an_origin_is_written():
-    """LOG-17: a session header says what kind of beginning it has."""
+    """LOG-17: a session header says whether it is a fork, a sub-agent or an import."""
     header = SessionHeader(id="s", version=1, parent=Origin(session="p", entry="e"))
     assert json.loads(encode(header))["parent"]["kind"] == "fork"
     assert "kind" not in json.loads(encode(header, rules_version=1))["parent"]
 
 
-def test_what_a_compaction_carries_is_written_by_the_same_rule():
+def test_the_carried_state_of_a_compaction_follows_the_same_rule():
     """LOG-17: a queued message inside the carried state says its mode."""
     carried = CarriedState(head="h", queue=(Queued(id="q"),))
-    fold = Compaction(id="c", summary="so far", state=carried)
-    assert json.loads(encode(fold))["state"]["queue"][0]["mode"] == "followUp"
-    assert "mode" not in json.loads(encode(fold, rules_version=1))["state"]["queue"][0]
+    compaction = Compaction(id="c", summary="so far", state=carried)
+    assert json.loads(encode(compaction))["state"]["queue"][0]["mode"] == "followUp"
+    assert "mode" not in json.loads(encode(compaction, rules_version=1))["state"]["queue"][0]
 
 
 def test_other_values_are_written_under_all_rules():

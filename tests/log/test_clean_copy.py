@@ -1,4 +1,4 @@
-"""The clean copy: what can be read is in it, in order, and it proves itself (LOG-9, laws 6, 9, 10)."""
+"""The clean copy contains everything that can be read, in order, and verifies (LOG-9, laws 6, 9 and 10)."""
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -28,7 +28,7 @@ def lines_of(raw):
 
 
 def copied(raw):
-    """The copy of a log, and the copy read back."""
+    """Return the copy of a log, and the copy read back."""
     made = copy_of(store_of(raw))
     return made, read_log(store_of(made.content), "s")
 
@@ -47,8 +47,8 @@ def proven(content):
 
 @QUIET
 @given(STORIES)
-def test_the_copy_of_a_sound_log_is_that_log(steps):
-    """Law 10: nothing is encoded again that need not be; a sound log comes out byte for byte."""
+def test_the_copy_of_an_intact_log_is_that_log(steps):
+    """Law 10: no entry is encoded again without need; an intact log comes out byte for byte."""
     raw = bytes_of(tell(steps))
     made = copy_of(store_of(raw))
     assert made.content == raw
@@ -57,8 +57,8 @@ def test_the_copy_of_a_sound_log_is_that_log(steps):
 
 @QUIET
 @given(STORIES, DAMAGE)
-def test_the_copy_proves_itself(steps, hurts):
-    """DESIGN 3, salvage: whatever happened to the file, `verify` of its copy is ok."""
+def test_the_copy_verifies(steps, hurts):
+    """LOG-9: whatever happened to the file, `verify` of its copy is ok."""
     raw = damaged(bytes_of(tell(steps)), hurts)
     made, copy = copied(raw)
     if made.lines:
@@ -70,26 +70,28 @@ def test_the_copy_proves_itself(steps, hurts):
 @QUIET
 @given(STORIES, DAMAGE)
 @example([*[("user", 0)] * 9, ("queued", 0)], [("swap", 0)])
+@example([*[("user", 0)] * 8, ("queued", 0), ("compact", None)], [("drop", 0)])
 @example([*[("user", 0)] * 8, ("reply", 1), ("compact", 0)], [("swap", 0)])
 @example([*[("user", 0)] * 4, ("fork_reply", 0), *[("user", 0)] * 5], [("repeat", 5), ("flip", 5)])
-def test_the_copy_tells_the_same_story(steps, hurts):
+def test_the_copy_reads_the_same(steps, hurts):
     """Laws 6 and 9: every branch of the damaged log reads the same in the copy, and no more calls may be run."""
     raw = damaged(bytes_of(tell(steps)), hurts)
     old = read_log(store_of(raw), "s")
     made, copy = copied(raw)
     if not made.lines:
         return
-    # A node of which only the envelope can be read is not in the copy, unless the line stands in the log once more and
-    # can be read there. The session entry is always the first.
+    # A node of which only the envelope can be read is not in the copy, unless the line is in the log once more and
+    # can be read there. The session header is always the first.
     readable = [node for node, entry in old.tree.nodes.items() if not _is_envelope_only(entry)]
     there = [node for node in readable if node in copy.tree.nodes and node != copy.tree.root]
     assert copy.tree.head == old.tree.head or old.tree.head not in there
     for node in there:
         before, after = old.tree.branch(node), copy.tree.branch(node)
-        # Where the first line stood behind others, what hangs on it is found again with it.
+        # Annotations of a lost first line are found again with it, apart from those that a compaction carries.
         regained = set() if copy.tree.root in _ids(before.nodes) else _ids(copy.tree.annotations(copy.tree.root))
+        regained -= {row.entry_id for row in transcript(before)}
         assert _said(before) == _said(after, without=regained)
-        # With a first line made anew or put in front again, a fold that keeps from there on finds what it keeps.
+        # With a first line that was made or moved, a compaction that keeps from there on finds what it keeps.
         if copy.tree.root == old.tree.root:
             assert _calls(before) == _calls(after)
             assert build_context(before).messages == build_context(after).messages
@@ -98,14 +100,14 @@ def test_the_copy_tells_the_same_story(steps, hurts):
 @QUIET
 @given(STORIES, DAMAGE)
 def test_bodies_keep_their_bytes(steps, hurts):
-    """Law 10: only an entry that hangs somewhere else is another than it was."""
+    """Law 10: only an entry with another parent is changed."""
     raw = damaged(bytes_of(tell(steps)), hurts)
     old = read_log(store_of(raw), "s")
     made, copy = copied(raw)
     bodies = {unseal(entry.raw).strip() for entry in old.entries}
     changed = [entry for entry in copy.entries if unseal(entry.raw) not in bodies]
     added = [entry for entry in changed if entry.id not in {known.id for known in old.entries}]
-    # A place without its seal is not ours: it is taken out of the body by key.
+    # A position without a seal is not from a store: it is removed from the body by key.
     unplaced = sum(b'"seq":' in entry.raw and find_seal(entry.raw) is None for entry in old.entries)
     assert len(changed) - len(added) - unplaced <= made.mended
     assert all(isinstance(entry.value, DamageNote | Head | SessionHeader) for entry in added)
@@ -114,7 +116,7 @@ def test_bodies_keep_their_bytes(steps, hurts):
 @QUIET
 @given(STORIES, DAMAGE)
 def test_the_copy_of_a_copy_is_the_copy(steps, hurts):
-    """Rule 4: the same log gives the same copy, and a copy needs no copy."""
+    """The same log gives the same copy, and the copy of a copy is equal to it."""
     raw = damaged(bytes_of(tell(steps)), hurts)
     made = copy_of(store_of(raw))
     assert copy_of(store_of(raw)).content == made.content
@@ -131,7 +133,7 @@ def _said(branch, without=()):
 
 
 def _calls(branch):
-    """Every open call, and whether it may have had an effect."""
+    """Return every open call, and whether it may have had an effect."""
     return [(call.reply_id, call.tool_call.id, call.may_have_started) for call in open_tool_calls(branch)]
 
 
@@ -146,8 +148,8 @@ def told():
     return story
 
 
-def test_a_lost_session_is_not_given_the_name_of_an_entry():
-    """Law 9: lines out of order and the first one gone: what the first calls its parent still stands behind it."""
+def test_a_lost_session_does_not_get_the_id_of_an_entry():
+    """Law 9: lines are out of order and the first one is lost: the parent of the first is a later entry."""
     _, first, second, third = bytes_of(told()).split(b"\n")[:4]
     raw = b"\n".join((second, first, third, b""))
     made, copy = copied(raw)
@@ -158,13 +160,13 @@ def test_a_lost_session_is_not_given_the_name_of_an_entry():
 
 
 def broken_at(raw, number):
-    """A log whose line of that number (from 0) is no JSON any more."""
+    """Return a log whose line of that number (from 0) is not JSON any more."""
     lines = raw.split(b"\n")
     lines[number] = b"#" + lines[number][1:]
     return b"\n".join(lines)
 
 
-def test_a_lost_line_is_noted_where_it_stood():
+def test_a_lost_line_is_noted_in_its_place():
     made, copy = copied(broken_at(bytes_of(told()), 2))
     notes = [entry for entry in copy.entries if isinstance(entry.value, DamageNote)]
     assert [(note.seq, note.value.reason) for note in notes] == [(2, "lost")]
@@ -172,8 +174,8 @@ def test_a_lost_line_is_noted_where_it_stood():
     assert [hurt.kind for hurt in made.left_out] == ["unreadable"]
 
 
-def test_a_call_before_a_lost_line_counts_as_begun():
-    """Law 6: the copy knows as little as the log about what a lost line may have said."""
+def test_a_call_before_a_lost_line_counts_as_started():
+    """Law 6: the copy knows as little as the log about the content of the lost line."""
     story = SessionBuilder()
     story.user("run it")
     story.call("r1")
@@ -187,7 +189,7 @@ def test_a_call_before_a_lost_line_counts_as_begun():
 
 
 def test_a_torn_tail_is_left_out_without_a_note():
-    """LOG-9: a cut append was never acknowledged, so nothing was lost."""
+    """LOG-9: an interrupted append was never acknowledged, so nothing was lost."""
     raw = bytes_of(told())[:-40]
     made, copy = copied(raw)
     assert made.lost == 0
@@ -195,8 +197,8 @@ def test_a_torn_tail_is_left_out_without_a_note():
     assert len(copy.entries) == 3
 
 
-def test_the_first_line_lost():
-    """Entries keep hanging on the session they name, whose line is made anew."""
+def test_a_lost_first_line_is_made_again():
+    """Entries keep the session that they name as their parent."""
     raw = bytes_of(told())
     session = read_log(store_of(raw), "s").id
     made, copy = copied(broken_at(raw, 0))
@@ -224,7 +226,7 @@ def test_a_body_that_cannot_be_read_is_left_out_and_its_children_kept():
 
 
 def test_unknown_types_and_keys_survive():
-    """LOG-8: also in an entry that has to hang somewhere else."""
+    """LOG-8: also in an entry that gets another parent."""
     lines = [
         b'{"type":"session","id":"s1","timestamp":"2026-01-01T00:00:00.000Z"}',
         b"not a line",
@@ -247,8 +249,8 @@ def test_unknown_types_and_keys_survive():
         b'  {"type":"session","id":"s1","seq":0,"h":"no seal","v":1}',
     ],
 )
-def test_foreign_lines_are_sealed_anew(line):
-    """A byte order mark, CRLF and places given by others do not get into the copy."""
+def test_foreign_lines_are_sealed(line):
+    """A byte order mark, CRLF and positions written by other programs are not in the copy."""
     made, copy = copied(line + b'\n{"type":"message","id":"m1","message":{"role":"user","content":"x"}}\n')
     assert copy.damage == ()
     assert proven(made.content)
@@ -257,7 +259,7 @@ def test_foreign_lines_are_sealed_anew(line):
 
 
 def test_the_head_of_lines_without_seq_stays_where_it_was():
-    """Rule 2 of the tree: without seq the last node is the head; with seq a node elsewhere is not."""
+    """TREE-3: without seq the last node is the head; with seq a node on another branch is not."""
     lines = [
         b'{"type":"session","id":"s1"}',
         b'{"type":"message","id":"m1","parentId":"s1","message":{"role":"user","content":"a"}}',
@@ -268,8 +270,8 @@ def test_the_head_of_lines_without_seq_stays_where_it_was():
     assert isinstance(copy.entries[-1].value, Head)
 
 
-def test_a_newer_line_stops_it():
-    """LOG-7: what a newer wakelog wrote is not damage, and must not be lost in a copy."""
+def test_a_line_of_a_newer_format_stops_the_copy():
+    """LOG-7: an entry of a newer wakelog is not damage, and must not be lost in a copy."""
     raw = bytes_of(told()) + b'{"v":9,"seq":4,"type":"message","id":"n1"}\n'
     with pytest.raises(NewerFormat, match="format 9"):
         copy_of(store_of(raw))
@@ -279,7 +281,7 @@ def test_a_newer_line_stops_it():
 
 
 def forked():
-    """A session with a title, an open call and a reply that was never delivered, and a fork of it that went on."""
+    """Return a session with a title, an open call and an undelivered reply, and a fork of it that was continued."""
     story = told()
     story.call("r9", channels=["terminal"])
     story.session.rename("the parent's title")
@@ -291,7 +293,7 @@ def forked():
 
 
 def standalone(child):
-    """The whole tree of a fork, its copy, and the copy read back. The parent is read from its beginning."""
+    """Return the whole tree of a fork, its copy, and the copy read back. The parent is read from its beginning."""
     log = child.read()
     origin = log.header.value.parent
     above = read_log(child.store, origin.session).tree.branch(origin.entry)
@@ -301,7 +303,7 @@ def standalone(child):
     return tree.add_all(log.entries), made, read_log(store_of(made.content), "s")
 
 
-def test_a_fork_is_written_out_whole():
+def test_a_fork_is_copied_with_its_history():
     """TREE-4, ST-8: the copy needs no parent, and reads as the fork did."""
     _, child = forked()
     tree, made, copy = standalone(child)
@@ -313,8 +315,8 @@ def test_a_fork_is_written_out_whole():
     assert copy.entries[0].value.parent.kind == "import"
 
 
-def test_what_the_parent_did_stays_behind():
-    """Rule 3: a title, a delivery, a lease of the parent is not the child's; a label on its branch is."""
+def test_annotations_of_the_parent_are_left_out():
+    """TREE-4: a title, a delivery, a lease of the parent is not the child's; a label on its branch is."""
     _, child = forked()
     _, _, copy = standalone(child)
     assert overview(copy.tree).title is None
@@ -326,8 +328,8 @@ def test_what_the_parent_did_stays_behind():
 
 @QUIET
 @given(STORIES, STORIES)
-def test_every_fork_can_be_written_out(parent_steps, child_steps):
-    """TREE-4: whatever the parent was and however the child went on, the copy reads as the child does."""
+def test_every_fork_can_be_copied(parent_steps, child_steps):
+    """TREE-4: for any parent and any continuation, the copy reads as the child does."""
     child = fork(tell(parent_steps).session)
     story = SessionBuilder(child.store)
     story.session = child
@@ -335,7 +337,7 @@ def test_every_fork_can_be_written_out(parent_steps, child_steps):
     tree, made, copy = standalone(child)
     assert copy.damage == ()
     assert proven(made.content)
-    # The two first lines have become one: a head on either is judged by the context alone.
+    # The two first lines have become one: a head on either is compared by the context alone.
     head = tree.nodes[tree.head]
     assert copy.tree.head == head.id or isinstance(head.value, SessionHeader)
     assert build_context(copy.tree.branch()).messages == build_context(tree.branch()).messages
@@ -343,8 +345,8 @@ def test_every_fork_can_be_written_out(parent_steps, child_steps):
     assert build_context(tail.tree.branch()) == build_context(copy.tree.branch())
 
 
-def test_settings_in_force_come_along():
-    """A fork starts from what was in force where it left its parent; so does its copy."""
+def test_settings_in_force_are_copied():
+    """A fork starts with the settings in force at its fork point; so does its copy."""
     story = SessionBuilder()
     story.session = type(story.session).create(story.store, model="m7", provider="p7", settings={"depth": 3})
     story.user("hello")
@@ -355,7 +357,7 @@ def test_settings_in_force_come_along():
     assert overview(copy.tree).settings == {"depth": 3}
 
 
-def test_a_result_keeps_answering_its_call():
+def test_a_result_stays_with_its_call():
     """Law 7: after a salvage no call is open that was not open before."""
     story = SessionBuilder()
     reply = story.reply("", calls=[("t1", "bash", {})])

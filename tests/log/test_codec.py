@@ -1,4 +1,6 @@
-"""Lines to values and back: every refusal has a reason, and nothing a line can hold escapes as a traceback."""
+"""Lines to values and back: every refusal has a reason, and no line raises another exception."""
+
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,7 +35,7 @@ PROMPT = b'{"type":"message","id":"m1","message":{"role":"user","content":"hi"}}
     ],
 )
 def test_not_an_entry(line, reason):
-    """LOG-11: a line that will not decode says why."""
+    """LOG-11: a line that does not decode says why."""
     with pytest.raises(Undecodable) as caught:
         decode(line)
     assert reason in caught.value.reason
@@ -51,7 +53,7 @@ def test_not_an_entry(line, reason):
     ],
 )
 def test_only_the_envelope(line):
-    """LOG-11: a known type whose body will not decode keeps its place in the tree."""
+    """LOG-11: a known type whose body does not decode keeps its place in the tree."""
     with pytest.raises(Undecodable) as caught:
         decode(line)
     assert caught.value.envelope.id == "m1"
@@ -68,7 +70,7 @@ def test_only_the_envelope(line):
         PROMPT.replace(b"{", b'{"extra":123456789012345678901,', 1),
     ],
 )
-def test_odd_but_right(line):
+def test_unusual_but_valid(line):
     """LOG-2: BOM, CR, spaces, duplicate keys (the last wins) and long numbers are read for what they mean."""
     assert decode(line) == Message(id="m1", message=Prompt(content="hi"))
 
@@ -85,18 +87,18 @@ def test_odd_but_right(line):
     ],
 )
 def test_lone_surrogates(escaped, shown):
-    """LOG-11: half a character is shown as U+FFFD in the value; pairs and escaped backslashes are left alone."""
+    """LOG-11: half a surrogate pair is shown as U+FFFD in the value; pairs and escaped backslashes are left alone."""
     value = decode(b'{"type":"message","id":"m1","message":{"role":"user","content":"' + escaped + b'"}}')
     assert value.message.content == shown
 
 
 def test_exact_numbers():
-    """LOG-8: 21 digits are 21 digits."""
+    """LOG-8: 21 digits stay 21 digits."""
     assert decode(b'{"type":"setting","id":"x","key":"k","value":123456789012345678901}').value == 123456789012345678901
 
 
-def test_newer_lines_say_both_versions():
-    """LOG-7: a newer version than ours is a clear message that names both."""
+def test_newer_lines_name_both_versions():
+    """LOG-7: the reason for a line of a newer version names both versions."""
     for line in (b'{"v":7,"type":"label","id":"m1","targetId":"x"}', b'{"type":"session","id":"m1","version":7}'):
         with pytest.raises(Undecodable) as caught:
             decode(line)
@@ -106,38 +108,38 @@ def test_newer_lines_say_both_versions():
 
 
 def renamed_target(old):
-    """A fake step from format 1 to format 2: `target` became `targetId`."""
+    """A made-up step from format 1 to format 2: `target` became `targetId`."""
     return {key: value for key, value in old.items() if key != "target"} | {"targetId": old["target"]}
 
 
-# A format that does not exist yet, so that the rules for older lines can be tried.
-FORMAT_2 = {"newest": 2, "upcasters": {1: renamed_target}}
+# A format that does not exist yet, so that the rules for older lines can be tested.
+FORMAT_2: dict[str, Any] = {"newest": 2, "upcasters": {1: renamed_target}}
 
 
 @pytest.mark.parametrize("said", [b'"v":1,', b""])
-def test_older_lines_are_lifted(said):
-    """LOG-7: older lines are lifted in the value, step by step; a line that does not say is of the first format."""
+def test_older_lines_are_converted(said):
+    """LOG-7: older lines are converted in the value, step by step; a line without a version is of the first format."""
     line = b'{%b"type":"label","id":"m1","target":"x"}' % said
     assert decode(line, **FORMAT_2) == Label(id="m1", v=1 if said else None, target_id="x")
 
 
 @pytest.mark.parametrize("said", [b'"v":1,', b""])
-def test_an_older_line_that_decodes_as_it_is_is_lifted_too(said):
+def test_an_older_line_that_decodes_unchanged_is_converted_too(said):
     """LOG-7: the meaning of a key may change while its shape stays, so no old line is read as a new one."""
     line = b'{%b"type":"label","id":"m1","targetId":"x","label":"l"}' % said
     lifted = decode(line, 2, {1: lambda old: {**old, "label": old["label"] + " as of 1"}})
     assert lifted.label == "l as of 1"
 
 
-def test_lines_of_today_are_not_lifted():
+def test_lines_of_the_current_format_are_not_converted():
     """LOG-7: a step is for older lines only."""
     line = b'{"v":2,"type":"label","id":"m1","targetId":"x"}'
     assert decode(line, **FORMAT_2) == Label(id="m1", v=2, target_id="x")
     assert decode(b'{"v":2,"type":"session","id":"s","version":2}', **FORMAT_2) == SessionHeader(id="s", v=2, version=2)
 
 
-def test_every_step_between_formats_is_there():
-    """LOG-7: a line of any older format can be lifted to today's."""
+def test_every_step_between_formats_exists():
+    """LOG-7: a line of any older format can be converted to the current one."""
     assert sorted(UPCASTERS) == list(range(1, FORMAT_VERSION))
 
 
@@ -171,7 +173,7 @@ def test_formats_below_the_first_are_refused(line):
     ],
 )
 def test_numbers_that_are_too_large(number, shown):
-    """Law 10: a number that no double holds is shown as the largest one, in the value only; others are exact."""
+    """Law 10: a number beyond the largest double is shown as the largest one, in the value only; others are exact."""
     value = decode(b'{"type":"setting","id":"x","key":"k","value":[%b,%b]}' % (b"9" * 4300, number)).value
     assert value[0] == int("9" * 4300)
     assert value[-1] == shown
@@ -179,7 +181,7 @@ def test_numbers_that_are_too_large(number, shown):
 
 
 def test_unknown_types():
-    """LOG-8: an unknown type is an `Unknown`, not an error."""
+    """LOG-8: an unknown type is an `UnknownBody`, not an error."""
     assert decode(b'{"type":"hologram","id":"z","parentId":"m1"}') == UnknownBody(
         type="hologram", id="z", parent_id="m1"
     )
@@ -193,14 +195,14 @@ def test_unknown_types():
         Message(id="x", message=Prompt(content=(Text(text="x" * 17 * 1024 * 1024),))),
     ],
 )
-def test_what_cannot_be_written(body):
-    """Bad input: one clear error, before anything is stored."""
+def test_values_that_cannot_be_written(body):
+    """One clear error, before anything is stored."""
     with pytest.raises(UsageError):
         encode(body)
 
 
 def test_canonical():
-    """VIEW-9: equal values give equal bytes, whatever order they were made in."""
+    """VIEW-9: equal values give equal bytes, in whatever order they were made."""
     assert (
         canonical_json({"b": 1, "a": {"d": [1.0, "é"], "c": None}}) == '{"a":{"c":null,"d":[1.0,"é"]},"b":1}'.encode()
     )
@@ -208,7 +210,7 @@ def test_canonical():
 
 
 def test_both_brackets_count_towards_the_depth():
-    """LOG-11: a line is nested too deep also where neither lists nor objects alone are; brackets in a text are text."""
+    """LOG-11: lists and objects count together, also where neither alone is too deep; brackets in a text do not."""
     for levels, is_read in ((126, True), (127, False)):
         nest = b'[{"a":' * levels + b"1" + b"}]" * levels
         call = b'[{"type":"toolCall","id":"t","name":"n","input":%b}]' % nest
@@ -228,6 +230,6 @@ def test_id_of():
 
 
 def test_the_decoder_reads_what_msgspec_reads():
-    """The session line is a struct of its own; its version is checked on the way in."""
+    """The session header is a struct of its own; its version is checked when it is decoded."""
     assert decode(b'{"type":"session","id":"s","version":1}') == SessionHeader(id="s", version=1)
     assert msgspec.json.decode(encode(SessionHeader(id="s", version=1))) == {"type": "session", "id": "s", "version": 1}

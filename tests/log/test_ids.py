@@ -1,4 +1,4 @@
-"""Ids sort by time, and the grammar keeps paths, URLs and terminals safe."""
+"""Ids sort by time, and their grammar keeps paths, URLs and terminals safe."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ MOMENTS = st.integers(0, 2**48 - 1)
 
 @given(MOMENTS, CHANCE)
 def test_ids_are_ulids(moment, chance):
-    """LOG-3: an id is a ULID, in lower case, that says when it was made; nothing of it is lost."""
+    """LOG-3: an id is a ULID in lower case that contains its time and all random bits."""
     made = new_id(moment, chance)
     assert len(made) == 26
     assert is_id(made)
@@ -26,33 +26,33 @@ def test_ids_are_ulids(moment, chance):
 
 @given(MOMENTS, MOMENTS, CHANCE, CHANCE)
 def test_ids_sort_by_time(one, other, chance, more):
-    """LOG-3: earlier ids come first, whatever chance says."""
+    """LOG-3: earlier ids come first, whatever the random bits are."""
     if one != other:
         assert (new_id(one, chance) < new_id(other, more)) == (one < other)
 
 
 @given(CHANCE, CHANCE)
-def test_chance_counts(one, other):
+def test_random_bits_make_a_difference(one, other):
     """Two ids of the same moment differ where their random bytes do."""
     assert (new_id(1, one) == new_id(1, other)) == (one == other)
 
 
 @pytest.mark.parametrize(("moment", "chance"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
-def test_ids_need_what_they_need(moment, chance):
+def test_invalid_arguments_are_refused(moment, chance):
     with pytest.raises(BadId):
         new_id(moment, chance)
 
 
 @pytest.mark.parametrize("text", ["a", "A-1", "0.x_y", "x" * 128, "tg-12345"])
-def test_ids_that_are_read(text):
+def test_valid_ids(text):
     assert checked_id(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", ".", "..", "-a", "_a", "a/b", "a\\b", "a b", "a\n", "a\x00", "é", "x" * 129, "a\u202eb"]
 )
-def test_ids_that_are_not(text):
-    """Law 13: nothing that could be a path, a control or a trick is an id."""
+def test_invalid_ids(text):
+    """Law 13: nothing that could be a path, a control character or a look-alike is an id."""
     assert not is_id(text)
     with pytest.raises(BadId):
         checked_id(text)

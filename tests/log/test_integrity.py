@@ -1,4 +1,4 @@
-"""Where a log ends: what the next append needs, from any beginning."""
+"""The end of a log: what the next append needs, found from any starting point."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +22,7 @@ def end_of(raw):
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE)
 def test_the_next_line_is_always_readable(steps, hurts):
-    """LOG-9, law 3: behind any damage the next entry is read, has the next seq, and its seal holds."""
+    """LOG-9, law 3: after any damage the next entry can be read, has the next seq, and its seal holds."""
     raw = damaged(bytes_of(tell(steps)), hurts)
     reader, end = EntryReader(), end_of(raw)
     reader.feed_all(split_lines([raw]))
@@ -36,8 +36,8 @@ def test_the_next_line_is_always_readable(steps, hurts):
     assert last.offset not in broken
 
 
-def test_advance_is_taking():
-    """The end after an append is the end somebody else reads."""
+def test_advancing_gives_the_same_end_as_reading():
+    """The end after an append is the end that another reader finds."""
     end, raw = LogEnd(), b""
     for number in range(3):
         written = end.seal(b'{"type":"x","id":"e%d"}' % number)
@@ -54,8 +54,8 @@ def test_places():
     assert not can_append_after(end, after=3, torn_bytes=6)
 
 
-def test_already_there():
-    """Law 4: an entry is found by its id among what was added, also in a foreign or glued line, with its own seq."""
+def test_an_entry_is_found_by_its_id():
+    """Law 4: among the entries added since, also in a foreign or glued line, with its own seq."""
     foreign, ours = b'{"type":"x","id":"a"}', SealChain().seal(b'{"type":"x","id":"b"}', 8)
     added = [Line(b'{"type":"x","id":"z"}'), Line(foreign), Line(ours + SealChain().seal(b'{"type":"x","id":"c"}', 9))]
     assert find_appended(foreign, added, after=4) == (6, added[1])

@@ -16,7 +16,7 @@ def entry(number, label=b"x"):
 
 @given(st.binary(max_size=200), st.lists(st.integers(1, 20), max_size=20))
 def test_split_loses_nothing(raw, cuts):
-    """LOG-2: however the bytes arrive, the lines are the same, their offsets right, and together they are the bytes."""
+    """LOG-2: however the bytes arrive, lines and offsets are the same, and together they are the bytes."""
     blocks, at = [], 0
     for cut in cuts:
         blocks.append(raw[at : at + cut])
@@ -30,14 +30,14 @@ def test_split_loses_nothing(raw, cuts):
 
 @pytest.mark.parametrize("odd", ["\u2028", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\u2029"])
 def test_only_lf_ends_a_line(odd):
-    """LOG-2: what `splitlines` would break stays in one piece."""
+    """LOG-2: characters at which `splitlines` would split do not end a line."""
     line = entry(1, odd.encode() if odd > "\x1f" else b"\\u%04x" % ord(odd))
     assert [found.raw for found in split_lines([line + b"\n"])] == [line]
     assert len(EntryReader().feed_all(split_lines([line + b"\n"]))) == 1
 
 
-def test_long_lines_are_stepped_over(monkeypatch):
-    """LOG-9: a line over the limit is one report, in slices, and its neighbours are read."""
+def test_lines_over_the_limit_are_skipped(monkeypatch):
+    """LOG-9: a line over the limit is one report, read in slices, and its neighbours are read."""
     monkeypatch.setattr(lines, "LINE_MAX_BYTES", 1000)
     raw = entry(0) + b"\n" + b"x" * 5000 + b"\n" + entry(1) + b"\n" + b"y" * 3000
     reader = EntryReader()
@@ -60,7 +60,7 @@ def test_glued_records():
 
 
 @pytest.mark.parametrize("fragment", [entry(1)[:38], b"\x00" * 500, b'{"a":{"b":[{"', b"garbage", b'{"}{"'])
-def test_a_record_behind_a_fragment(fragment):
+def test_a_record_after_a_fragment_is_read(fragment):
     """LOG-9: a fragment does not swallow the next good entry."""
     reader = EntryReader()
     (found,) = reader.feed_all(split_lines([fragment + entry(1) + b"\n"]))
@@ -68,8 +68,8 @@ def test_a_record_behind_a_fragment(fragment):
     assert [(hurt.kind, hurt.size) for hurt in reader.damage] == [("unreadable", len(fragment))]
 
 
-def test_nested_objects_are_no_records():
-    """LOG-9: what is inside a broken record is not mistaken for one."""
+def test_nested_objects_are_not_records():
+    """LOG-9: an object inside a broken record is not mistaken for a record."""
     inner = b'{"type":"label","id":"evil","targetId":"s"}'
     found, fragment = joined_records(b'{"type":"message","message":{"x":' + inner + b"}")
     assert (found, fragment) == ([], b'{"type":"message","message":{"x":' + inner + b"}")
@@ -78,13 +78,13 @@ def test_nested_objects_are_no_records():
 
 
 def test_the_search_is_bounded():
-    """Rule 3: a hostile line of a million possible beginnings is given up on, not hung on."""
+    """LOG-9: a hostile line with a million possible beginnings is given up."""
     found, _ = joined_records(b'{"' * 1_000_000)
     assert found == []
 
 
-def test_torn_is_the_last_line_only():
-    """LOG-9: a cut last line is torn; the same bytes with an LF behind them are an unreadable line."""
+def test_only_the_last_line_is_torn():
+    """LOG-9: an incomplete last line is torn; the same bytes with an LF are an unreadable line."""
     reader = EntryReader()
     reader.feed_all(split_lines([entry(0) + b"\n" + entry(1)[:30]]))
     assert [hurt.kind for hurt in reader.damage] == ["torn"]
@@ -95,8 +95,8 @@ def test_torn_is_the_last_line_only():
     assert (reader.torn, reader.next_seq) == (None, 2)
 
 
-def test_lines_after_counts():
-    """Lines that tell no seq are counted; damage behind the place asked for is given too."""
+def test_lines_without_seq_are_counted():
+    """Damage after the requested position is returned, too."""
     raw = [entry(0), b'{"type":"label","id":"f","targetId":"s"}', b"garbage", entry(2), b"more garbage", entry(3)]
     whole = list(split_lines([b"\n".join(raw) + b"\n"]))
     assert [line.raw for line in lines_after(whole, 1)] == raw[2:]

@@ -1,4 +1,4 @@
-"""What a log needs is read from its lines, whatever they went through, and from nothing else."""
+"""What a log refers to is read from its lines, damaged or not, and from nothing else."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from wakelog.testing.builders import SessionBuilder
 
 
 def needs_of(raw):
-    """The needs of a log of these bytes."""
+    """Return the references of a log of these bytes."""
     needs = LogReferences()
     for line in split_lines([raw]):
         needs.add(line)
@@ -22,7 +22,7 @@ def bytes_of(story):
     return b"".join(line.bytes for line in story.store.load(story.session.id))
 
 
-def test_an_ordinary_log_needs_nothing():
+def test_an_ordinary_log_refers_to_nothing():
     """TREE-4: neither sessions nor blobs, but its size is counted to the byte."""
     story = SessionBuilder()
     story.user('say "spawned" and "session_renamed"')
@@ -31,7 +31,7 @@ def test_an_ordinary_log_needs_nothing():
     assert needs.size == len(bytes_of(story))
 
 
-def test_what_our_own_entries_name():
+def test_references_of_known_entries():
     """LOG-12, RUN-14: blobs with their sizes, sub-agents once each, the last title."""
     story = SessionBuilder()
     ref = BlobRef(digest=digest_of(b"picture"), bytes=7)
@@ -44,8 +44,8 @@ def test_what_our_own_entries_name():
     assert (needs.children, needs.blobs, needs.title) == (["c1", "c2"], {ref.digest: 7}, "two")
 
 
-def test_a_digest_is_placed_where_it_is_first_named():
-    """LOG-12: by the size of the log up to there, so that it can be told whether a shorter copy names it."""
+def test_a_digest_has_the_position_of_its_first_reference():
+    """LOG-12: by the size of the log up to there, which tells whether a shorter copy refers to it."""
     one, two = digest_of(b"1").encode(), digest_of(b"2").encode()
     head = b"%s\n" % one
     needs = needs_of(head + b"%s %s\n" % (two, one))
@@ -56,8 +56,8 @@ def test_a_digest_is_placed_where_it_is_first_named():
     ("kind", "parent"),
     [(b"", "p"), (b',"kind":"fork"', "p"), (b',"kind":"subagent"', None), (b',"kind":"import"', None)],
 )
-def test_only_a_fork_reads_through_its_parent(kind, parent):
-    """TREE-4: a sub-agent or an import stands for itself."""
+def test_only_a_fork_refers_to_its_parent(kind, parent):
+    """TREE-4: a sub-agent or an import is complete by itself."""
     raw = b'{"type":"session","id":"s","parent":{"session":"p","entry":"e"%s}}\n' % kind
     assert needs_of(raw).parent == parent
 
@@ -72,13 +72,13 @@ def test_only_a_fork_reads_through_its_parent(kind, parent):
         b'{"type":"spawned"\n',
     ],
 )
-def test_hostile_lines_need_nothing(line):
-    """Law 13: what is no id is nobody's, what is no entry says nothing."""
+def test_hostile_lines_refer_to_nothing(line):
+    """Law 13: an invalid id refers to nothing, and so does a line that is not an entry."""
     needs = needs_of(b'{"type":"session","id":"s","parent":{"session":"/etc","entry":"e"}}\n' + line)
     assert (needs.parent, needs.children, needs.title) == (None, [], None)
 
 
-def test_entries_that_were_glued_are_read():
+def test_glued_entries_are_read():
     """Law 9: two records on one line are two entries."""
     spawned = b'{"type":"spawned","childSession":"%s","replyId":"r","toolCallId":"t","id":"%s"}'
     assert needs_of(b"\n" + spawned % (b"c1", b"a") + spawned % (b"c2", b"b") + b"\n").children == ["c1", "c2"]

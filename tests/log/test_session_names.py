@@ -25,7 +25,7 @@ from wakelog.testing.session_suite import SIMILAR_NAMES, TEXTS
 
 
 def _folded(name):
-    """What the least exact file systems compare: no case, no normalisation, no compatibility forms."""
+    """Return the form that the least exact file systems compare: no case, no normalisation, no compatibility forms."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", name).upper().casefold())
 
 
@@ -37,14 +37,14 @@ def test_distinct_texts_have_distinct_parts(one, other):
         assert _folded(name_part(one)) != _folded(name_part(other))
 
 
-def test_no_file_system_takes_two_names_for_one():
+def test_no_file_system_confuses_two_names():
     """ST-2: texts that differ in case, normalisation or compatibility forms alone are told apart by their digests."""
     assert len({_folded(name_part(text)) for text in SIMILAR_NAMES}) == len(SIMILAR_NAMES)
 
 
 @given(TEXTS, TEXTS, TEXTS, TEXTS)
 def test_distinct_pairs_have_distinct_stems(a, b, c, d):
-    """ST-1: what belongs to the agent and what to the sender is never mixed up."""
+    """ST-1: text of the agent is never taken for text of the sender."""
     if (a, b) != (c, d):
         assert name_stem(a, b) != name_stem(c, d)
 
@@ -55,14 +55,14 @@ def test_separators_in_texts_do_not_move_between_parts(one, other):
 
 
 def test_a_text_that_looks_like_a_name_with_a_digest_is_not_that_name():
-    """ST-1: a sender can choose the text, and must not get the name of another one by it."""
+    """ST-1: a sender can choose the text, and must not get the name of another sender by it."""
     made = name_part("TG 12345")
     assert name_part(made) != made
 
 
 @given(st.text(max_size=300))
 def test_parts_are_safe(text):
-    """Law 13, DESIGN 6: whatever a sender is called, its part of a name is within the grammar and short."""
+    """Law 13, ST-2: for any sender, its part of a name is within the grammar and short."""
     made = name_part(text)
     assert len(made.encode()) <= PART_MAX_BYTES
     assert unicodedata.is_normalized("NFC", made)
@@ -74,7 +74,7 @@ def test_parts_are_safe(text):
 
 
 def test_parts_are_readable():
-    """ST-2: letters and digits of any script stay; a digest stands behind what is not the exact text."""
+    """ST-2: letters and digits of any script stay; a digest follows where the part is not the exact text."""
     exact = ["user", "tg-12345", "иван", "王小明", "محمد", "हिन्दी", "ไทย", "é", "con"]
     assert [name_part(text) for text in exact] == exact
     lossy = {"tg:12345": "tg-12345", "Иван Петров": "иван-петров", "CON": "con", "../../etc": "etc", "🎉": "x", "": "x"}
@@ -83,7 +83,7 @@ def test_parts_are_readable():
 
 
 def test_parts_never_change():
-    """ST-1: sessions are found by these again, so a version that makes others loses them."""
+    """ST-1: sessions are found by these names, so a version that makes other names loses them."""
     assert name_stem("bot", "tg:12345") == "bot_tg-12345~pitpqfy7_"
     assert name_stem("Бот", "王小明") == "бот~vjuraq5u_王小明_"
 
@@ -93,7 +93,7 @@ def test_parts_never_change():
     [(("bot", "tg:12345"), "bot_tg-12345_"), (("Бот", "王小明"), "x_x_"), (("a" * 60, "-"), f"{'a' * 48}_x_")],
 )
 def test_old_stems_never_change(pair, stem):
-    """ST-1: this is what earlier versions made of a pair."""
+    """ST-1: this is the stem that earlier versions made of a pair."""
     assert old_stem(*pair) == stem
     assert stems(*pair) == (name_stem(*pair), stem)
 
@@ -116,7 +116,7 @@ def test_one_stem_where_old_and_new_agree():
     ],
 )
 def test_titles_are_readable(title, part):
-    """ST-2: a title of any script, or of emoji alone, can be read in the name of its node."""
+    """ST-2: a title of any script, or of emoji alone, is readable in its file name."""
     assert title_part(title) == part
 
 
@@ -140,7 +140,7 @@ def test_every_id_is_a_name(text):
 
 
 @pytest.mark.parametrize("text", ["бот_мария_1", "a~b_1", "हिन्दी_1", "٣_1", "x" * NAME_MAX_BYTES, "ж" * 90])
-def test_names_that_are_read(text):
+def test_valid_names(text):
     assert checked_name(text) == text
 
 
@@ -154,8 +154,8 @@ def test_names_that_are_read(text):
         *("\ud800", "é\ud800", "é\u2028", "é\u00a0", "é:", "é*", "é?", 'é"', "é<", "é|"),
     ],
 )
-def test_names_that_are_not(text):
-    """Law 13: nothing that could be a path, a control, a trick or a forbidden character is a name."""
+def test_invalid_names(text):
+    """Law 13: nothing that could be a path, a control character, a look-alike or a forbidden character is a name."""
     assert not is_name(text)
     with pytest.raises(BadId):
         checked_name(text)

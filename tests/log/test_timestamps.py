@@ -1,4 +1,4 @@
-"""Timestamps without the clock modules agree with the clock modules."""
+"""Timestamps computed without the clock modules equal those of the clock modules."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -30,13 +30,13 @@ def test_agrees_with_the_calendar(naive):
         ("1969-12-31T23:00:00-0100", 0),
     ],
 )
-def test_other_peoples_timestamps(text, millis):
+def test_timestamps_of_other_programs(text, millis):
     assert parse_ms(text) == millis
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01T00:00:00Z", "2026-01-32T00:00:00Z", "12:00", "9" * 400])
-def test_no_time_at_all(text):
-    """Clocks are for people: what cannot be understood is no time, and no error."""
+def test_an_unreadable_timestamp_is_none(text):
+    """Law 3: timestamps are for people; one that cannot be read is no error."""
     assert parse_ms(text) is None
     assert elapsed_ms(text, "2026-01-01T00:00:00Z") == 0
 

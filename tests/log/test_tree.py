@@ -1,4 +1,4 @@
-"""The tree: forks share, annotations join, nothing readable is lost (TREE-1 to TREE-5)."""
+"""The tree: branches share entries, annotations belong to nodes, nothing readable is lost (TREE-1 to TREE-5)."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +12,7 @@ from wakelog.testing.builders import SessionBuilder
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE)
-def test_every_link_is_on_a_branch(steps, hurts):
+def test_every_node_is_on_a_branch(steps, hurts):
     """TREE-1, law 9: every readable node is reached from the root, once, whatever happened to the file."""
     log = read_log(store_of(damaged(bytes_of(tell(steps)), hurts)), "s")
     tree = log.tree
@@ -29,8 +29,8 @@ def test_every_link_is_on_a_branch(steps, hurts):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES)
-def test_facts_belong_to_the_branches_of_their_link(steps):
-    """DESIGN 3: an annotation is on a branch exactly if its node is."""
+def test_annotations_are_on_the_branches_of_their_node(steps):
+    """TREE-1: an annotation is on a branch exactly if its node is."""
     tree = tell(steps).session.read().tree
     for leaf in tree.leaves():
         branch = tree.branch(leaf)
@@ -43,7 +43,7 @@ def test_facts_belong_to_the_branches_of_their_link(steps):
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES)
 def test_appending_changes_no_old_branch(steps):
-    """TREE-2: a branch read today holds the same nodes tomorrow."""
+    """TREE-2: a branch has the same nodes after any append."""
     story = tell([step for step in steps[: len(steps) // 2] if step[0] != "terminated"])
     tree = story.session.read().tree
     before = {leaf: [node.id for node in tree.branch(leaf).nodes] for leaf in tree.nodes}
@@ -53,7 +53,7 @@ def test_appending_changes_no_old_branch(steps):
     assert all([node.id for node in after.branch(leaf).nodes] == path for leaf, path in before.items())
 
 
-def test_fork_copies_nothing():
+def test_a_fork_copies_nothing():
     """TREE-2: two branches share their entries, not copies of them."""
     story = SessionBuilder()
     first = story.user("A")
@@ -65,7 +65,7 @@ def test_fork_copies_nothing():
     assert len(tree.children(first.id)) == 2
 
 
-def test_asking_for_nothing():
+def test_an_unknown_entry_has_no_branch():
     story = SessionBuilder()
     with pytest.raises(NotFound):
         story.session.read().tree.branch("nobody")

@@ -135,7 +135,7 @@ IN_BLOBS = (
         "log/references.py::blob_references",
         "unknown | known",
         "known",
-        ("tests/app/test_integrity.py::test_what_every_entry_loses",),
+        ("tests/app/test_integrity.py::test_every_missing_blob_is_reported_with_its_entries",),
     ),
     Mutant(
         "an image stays in its line",
@@ -159,7 +159,7 @@ IN_BLOBS = (
         "writer.py::SessionWriter._stamped",
         "self._clipped_to_line(stamped) if is_large else stamped",
         "stamped",
-        (f"{LARGE}::test_a_prompt_too_long_for_a_line",),
+        (f"{LARGE}::test_a_prompt_too_long_for_a_line_becomes_a_blob",),
     ),
     Mutant(
         "a replayed tool shows nothing",
@@ -167,7 +167,7 @@ IN_BLOBS = (
         "runtime/replay/recorded_runtime.py::ReplayRuntime.outcome",
         "ToolOutcome(..., media=media)",
         "ToolOutcome(...)",
-        (f"{LARGE}::test_what_a_tool_shows",),
+        (f"{LARGE}::test_media_of_a_tool_are_parts_of_its_result",),
     ),
     Mutant(
         "a model that takes no media is sent some",

@@ -57,7 +57,7 @@ IN_CHANNELS = (
         "channels/terminal.py::TerminalChannel.delta",
         "self._print(fresh)",
         'self._shown.add(reply_id, fresh)\nself._print(fresh)\nfresh = ""',
-        (f"{TERMINAL}::test_what_was_not_written_is_still_owed",),
+        (f"{TERMINAL}::test_unwritten_text_is_still_undelivered",),
     ),
     Mutant(
         "bytes that nobody took look written",
@@ -65,7 +65,7 @@ IN_CHANNELS = (
         "channels/terminal.py::_write_all",
         "raise ...",
         "return",
-        (f"{TERMINAL}::test_a_stream_that_would_block_is_told",),
+        (f"{TERMINAL}::test_a_stream_that_would_block_is_an_error",),
     ),
     Mutant(
         "the rest of a short write is lost",
@@ -81,7 +81,7 @@ IN_CHANNELS = (
         "channels/terminal.py::TerminalChannel._put",
         "if binary is None:\n    ...\nelse:\n    ...\nself._out.flush()",
         "if binary is None:\n    ...\nelse:\n    ...",
-        (f"{TERMINAL}::test_every_byte_is_with_the_system_before_delta_returns",),
+        (f"{TERMINAL}::test_every_byte_is_written_before_delta_returns",),
     ),
     Mutant(
         "replies reach the terminal as they are",
@@ -113,6 +113,6 @@ IN_CHANNELS = (
         "channels/in_process.py::CallbackChannel.delta",
         "if fresh: ...",
         "if fresh:\n    self._shown.add(reply_id, fresh)\n    ...",
-        (f"{CALLBACK}::test_what_failed_is_given_again",),
+        (f"{CALLBACK}::test_a_failed_event_is_given_again",),
     ),
 )

@@ -17,8 +17,8 @@ IN_CHAT = (
         "if not others: return []",
         "if not others: return self.finish()",
         (
-            f"{BLOCKS}::test_whatever_the_cuts_the_same_blocks",
-            f"{BLOCKS}::test_a_block_that_has_left_is_never_taken_back",
+            f"{BLOCKS}::test_any_split_gives_the_same_blocks",
+            f"{BLOCKS}::test_a_finished_block_never_changes",
         ),
     ),
     Mutant(
@@ -36,8 +36,8 @@ IN_CHAT = (
         "dict(self._seen)",
         "dict.fromkeys(self._seen, 0)",
         (
-            f"{TALK}::test_seen_as_it_comes_or_read_afterwards_the_same_is_shown",
-            f"{TALK}::test_what_is_unfinished_is_live",
+            f"{TALK}::test_streamed_or_read_afterwards_the_same_is_shown",
+            f"{TALK}::test_an_unfinished_part_is_live",
         ),
     ),
     Mutant(
@@ -46,7 +46,7 @@ IN_CHAT = (
         "cli/chat/transcript.py::ChatTranscript.add_piece",
         "self._early_pieces.setdefault(journal, []).append(delta)",
         "pass",
-        (f"{TALK}::test_pieces_that_come_before_their_call_wait_for_it",),
+        (f"{TALK}::test_pieces_before_their_call_wait_for_it",),
     ),
     Mutant(
         "a reply that starts over goes on in silence",
@@ -54,7 +54,7 @@ IN_CHAT = (
         "cli/chat/transcript.py::ChatTranscript._resumed",
         "[*answer.finish(), ...]",
         "[*answer.finish()]",
-        (f"{TALK}::test_a_cut_reply_that_begins_again",),
+        (f"{TALK}::test_an_interrupted_reply_that_begins_again",),
     ),
     Mutant(
         "a journal that begins again is read from where it was",
@@ -70,7 +70,7 @@ IN_CHAT = (
         "cli/chat/markdown.py::_draw_line",
         "visible(segment.text)",
         "segment.text",
-        (f"{DRAWING}::test_nothing_stored_reaches_a_terminal_raw",),
+        (f"{DRAWING}::test_no_stored_text_reaches_a_terminal_unescaped",),
     ),
     Mutant(
         "HTML is swallowed",
@@ -86,7 +86,7 @@ IN_CHAT = (
         "cli/chat/graphemes.py::VisibleInput.apply_transformation",
         "visible(line) == line and self._placeholders.replace(line) == line",
         "self._placeholders.replace(line) == line",
-        ("tests/cli/chat/test_visible_input.py::test_signs",),
+        ("tests/cli/chat/test_visible_input.py::test_symbols",),
     ),
     Mutant(
         "half a change is shown before it is approved",
@@ -94,7 +94,7 @@ IN_CHAT = (
         "cli/chat/drawing.py::_compare_lines",
         'not line.startswith("?")',
         'line.startswith("+")',
-        (f"{DRAWING}::test_a_diff_holds_everything",),
+        (f"{DRAWING}::test_a_diff_is_complete",),
     ),
     Mutant(
         "a message that begins with the letter of an answer is one",
@@ -102,7 +102,7 @@ IN_CHAT = (
         "cli/chat/questions.py::_parse_answer",
         "text.strip().lower()",
         "text.strip().lower()[:1]",
-        (f"{CHAT}::test_a_message_is_no_answer",),
+        (f"{CHAT}::test_a_message_is_not_an_answer",),
     ),
     Mutant(
         "a key that nobody has read yet answers the next question",
@@ -118,7 +118,7 @@ IN_CHAT = (
         "cli/chat/screen.py::_LineArea._height",
         "Dimension(min=1, preferred=self._count, max=self._count)",
         "Dimension.exact(self._count)",
-        ("tests/cli/chat/test_terminal_variants.py::test_low",),
+        ("tests/cli/chat/test_terminal_variants.py::test_a_small_terminal",),
     ),
     Mutant(
         "a sub-agent is looked at for ever",
@@ -126,7 +126,7 @@ IN_CHAT = (
         "cli/chat/runner.py::ChatWatcher.read_new",
         "self._children.pop(child, None)",
         "pass",
-        ("tests/cli/chat/test_watcher.py::test_a_sub_agent_that_has_come_back_is_looked_at_no_more",),
+        ("tests/cli/chat/test_watcher.py::test_a_finished_sub_agent_is_watched_no_more",),
     ),
     Mutant(
         "what was typed before a question answers it",
@@ -134,7 +134,7 @@ IN_CHAT = (
         "cli/chat/screen.py::Screen.is_input_empty",
         "self._typeahead or self.input.text or ...",
         "self._typeahead or ...",
-        (f"{CHAT}::test_what_was_typed_before_a_question_does_not_answer_it",),
+        (f"{CHAT}::test_text_typed_before_a_question_does_not_answer_it",),
     ),
     Mutant(
         "what was typed before a chat answers its question",
@@ -142,7 +142,7 @@ IN_CHAT = (
         "cli/chat/screen.py::Screen.is_input_empty",
         "self._typeahead or self.input.text or ...",
         "self.input.text or ...",
-        ("tests/cli/chat/test_typeahead.py::test_nobody_approves_what_they_have_not_seen",),
+        ("tests/cli/chat/test_typeahead.py::test_keys_typed_before_a_question_do_not_answer_it",),
     ),
     Mutant(
         "the history keeps keys",
@@ -166,7 +166,7 @@ IN_CHAT = (
         "cli/chat/app.py::ChatApp.open_session",
         "self.runner.request_wake(session.name)",
         "",
-        (f"{GOING_ON}::test_a_killed_chat_goes_on",),
+        (f"{GOING_ON}::test_a_killed_chat_is_continued",),
     ),
     Mutant(
         "all rows are looked at for one window",
@@ -174,7 +174,7 @@ IN_CHAT = (
         "cli/chat/session_list.py::SessionList._filter_until",
         "self._examined < len(self._rows) and len(self._matches) < wanted",
         "self._examined < len(self._rows)",
-        (f"{PICKING}::test_ten_thousand_are_looked_at_no_further_than_one_sees",),
+        (f"{PICKING}::test_filtering_examines_only_the_visible_rows",),
     ),
     Mutant(
         "rows that come in take a choice away",
@@ -182,7 +182,7 @@ IN_CHAT = (
         "cli/chat/session_list.py::SessionList.update",
         "self.chosen_row.name if self.chosen_row is not None and self._has_moved else None",
         "None",
-        (f"{PICKING}::test_a_choice_stays_when_others_come_in",),
+        (f"{PICKING}::test_the_choice_stays_when_rows_are_added",),
     ),
     Mutant(
         "Enter before all is read opens what is half read",
@@ -190,7 +190,7 @@ IN_CHAT = (
         "cli/chat/session_list.py::SessionList.delayed_choice",
         "self._is_enter_pending and self.progress.is_complete",
         "self._is_enter_pending",
-        (f"{PICKING}::test_enter_before_there_is_anything_to_see_waits_for_all",),
+        (f"{PICKING}::test_enter_before_any_row_waits_for_all_rows",),
     ),
     Mutant(
         "the list waits for the catalog",
@@ -214,7 +214,7 @@ IN_CHAT = (
         "cli/chat/terminal.py::rewraps_erased_ends",
         'bool(environment.get("TMUX"))',
         "False",
-        ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_while_an_answer_comes",),
+        ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_during_a_reply",),
     ),
     Mutant(
         "a character that joins others is taken for a sign",
@@ -223,8 +223,8 @@ IN_CHAT = (
         r'"...\u2010-\u2027..."',
         r'"...\u0300-\u036f\u2010-\u2027..."',
         (
-            "tests/cli/ui/test_terminal.py::test_plain_characters_are_what_the_tables_say",
-            "tests/cli/ui/test_terminal.py::test_a_mark_belongs_to_its_letter",
+            "tests/cli/ui/test_terminal.py::test_plain_characters_are_as_wide_as_the_tables_say",
+            "tests/cli/ui/test_terminal.py::test_a_combining_mark_belongs_to_its_letter",
         ),
     ),
     Mutant(
@@ -234,8 +234,8 @@ IN_CHAT = (
         "iter(text) if _is_plain(text) else iter(_wcwidth().iter_graphemes(text))",
         "iter(text)",
         (
-            "tests/cli/ui/test_terminal.py::test_a_sign_of_many_characters_is_one_and_two_columns_wide",
-            f"{DRAWING}::test_the_end_of_a_thought_is_cut_between_signs",
+            "tests/cli/ui/test_terminal.py::test_a_grapheme_of_many_characters_is_two_columns_wide",
+            f"{DRAWING}::test_the_end_of_thinking_is_cut_between_graphemes",
         ),
     ),
     Mutant(
@@ -244,7 +244,7 @@ IN_CHAT = (
         "cli/ui/safe_text.py::hostile_characters",
         r'f"(?!{joined})[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]"',
         r'f"(?!\u200d)[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]"',
-        ("tests/cli/ui/test_safe_text.py::test_signs",),
+        ("tests/cli/ui/test_safe_text.py::test_symbols",),
     ),
     Mutant(
         "a decision leaves no trace",
@@ -252,7 +252,7 @@ IN_CHAT = (
         "cli/chat/transcript.py::ChatTranscript._tool_entry",
         "[self._decision(session, decision)]",
         "[]",
-        (f"{TALK}::test_a_decision_is_shown_with_what_it_is_about",),
+        (f"{TALK}::test_a_decision_is_shown_with_its_call",),
     ),
     Mutant(
         "of what was typed ahead only the first line is said",
@@ -260,7 +260,7 @@ IN_CHAT = (
         "cli/chat/app.py::ChatApp._send_pending",
         "while self.view.unsent: ...",
         "if self.view.unsent: ...",
-        ("tests/cli/chat/test_typeahead.py::test_a_model_that_takes_its_time_hears_all_of_it",),
+        ("tests/cli/chat/test_typeahead.py::test_messages_typed_while_the_model_loads_are_sent",),
     ),
     Mutant(
         "what was typed behind a choice is said before the session is there",
@@ -268,6 +268,6 @@ IN_CHAT = (
         "cli/chat/screen.py::Screen.run",
         "[*parse_keys(typeahead), *get_typeahead(self.app.input), *parse_keys(typed)]",
         "[*parse_keys(typeahead), *parse_keys(typed)]",
-        ("tests/cli/chat/test_typeahead.py::test_what_follows_the_choice_of_a_session_is_said_in_it",),
+        ("tests/cli/chat/test_typeahead.py::test_text_after_the_choice_of_a_session_is_sent_in_it",),
     ),
 )

@@ -29,7 +29,7 @@ IN_CLI = (
         "app/export_formats.py::_BranchStretches.rows",
         "late.results | results_in(nodes)",
         "results_in(nodes)",
-        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_late_annotations_are_shown_with_their_node",),
     ),
     Mutant(
         "an annotation that comes late is not told",
@@ -37,7 +37,7 @@ IN_CLI = (
         "app/export_formats.py::_BranchStretches.rows",
         "(*annotations, *late.annotations)",
         "tuple(annotations)",
-        ("tests/app/test_export_formats_rows.py::test_what_comes_late_is_told_with_its_link",),
+        ("tests/app/test_export_formats_rows.py::test_late_annotations_are_shown_with_their_node",),
     ),
     Mutant(
         "a journal is shown though its reply is in the log",
@@ -85,7 +85,7 @@ IN_CLI = (
         "cli/ui/safe_text.py",
         "(0x00, 0x1F)",
         "(0x00, 0x1A)",
-        (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_signs"),
+        (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_symbols"),
     ),
     Mutant(
         "text turns round",
@@ -101,7 +101,7 @@ IN_CLI = (
         "cli/ui/safe_text.py::_escape",
         'units = found[0].encode("utf-16-be", "surrogatepass")',
         'return found[0]\nunits = found[0].encode("utf-16-be", "surrogatepass")',
-        (f"{SAFE}::test_json_keeps_the_value_and_tames_the_bytes",),
+        (f"{SAFE}::test_json_keeps_the_value_and_escapes_the_bytes",),
     ),
     Mutant(
         "a program prints a key for every call",
@@ -117,7 +117,7 @@ IN_CLI = (
         "app/models.py::KeyCommandProvider._forget_refused_keys",
         "KEY_CACHE.forget(self._command)",
         "",
-        (f"{KEYS}::test_one_that_was_kept_and_is_refused_is_asked_for_anew",),
+        (f"{KEYS}::test_a_refused_cached_key_is_fetched_again",),
     ),
     Mutant(
         "all are woken, however many there are",
@@ -125,7 +125,7 @@ IN_CLI = (
         "app/runner.py::BatchWake.__init__",
         "asyncio.Semaphore(jobs)",
         "asyncio.Semaphore(99)",
-        (f"{WAKE}::test_all_but_no_more_than_so_many",),
+        (f"{WAKE}::test_all_with_a_limit",),
     ),
     Mutant(
         "a sub-agent is woken beside its parent",
@@ -149,7 +149,7 @@ IN_CLI = (
         "app/settings.py::_apply_overrides",
         "policy.instructions",
         "context.sources",
-        (f"{TERMS}::test_an_instruction_file_that_comes_later",),
+        (f"{TERMS}::test_an_instruction_file_that_is_added_later_is_read",),
     ),
     Mutant(
         "another model costs what the first one did",
@@ -173,7 +173,7 @@ IN_CLI = (
         "app/entry_names.py::inherited_names",
         "sessions -= isinstance(node.value, SessionHeader)",
         "sessions = 1",
-        (f"{NAMES}::test_each_session_has_its_sign",),
+        (f"{NAMES}::test_each_inherited_session_has_its_prefix",),
     ),
     Mutant(
         "two entries are shown by one name",
@@ -181,7 +181,7 @@ IN_CLI = (
         "app/entry_names.py::inherited_names",
         "{node: name for name, node in ids.items()}",
         '{node.id: f"^{node.seq}" for node in nodes}',
-        (f"{NAMES}::test_a_parent_that_counts_wrongly",),
+        (f"{NAMES}::test_repeated_numbers_of_a_parent_get_different_names",),
     ),
     Mutant(
         "a hit is shown by a number that means another entry",
@@ -189,7 +189,7 @@ IN_CLI = (
         "stores/catalog/indexing.py::_searchable_entries",
         "entry.seq if entry.seq > last_seq else None",
         "entry.seq",
-        (f"{LISTING}::test_a_number_that_two_entries_have_means_the_first",),
+        (f"{LISTING}::test_a_number_of_two_entries_means_the_first",),
     ),
     Mutant(
         "people are to type a cursor",
@@ -197,7 +197,7 @@ IN_CLI = (
         "cli/commands/ls.py::ls",
         "more and shared.json",
         "more",
-        (f"{LISTING}::test_people_are_told_a_number_and_programs_a_cursor",),
+        (f"{LISTING}::test_people_get_a_limit_and_programs_a_cursor",),
     ),
     Mutant(
         "the tree of runs is silent about damage",
@@ -251,7 +251,7 @@ IN_CLI = (
         "app/integrity.py::find_digest",
         "not _DIGEST.fullmatch(kept)",
         "False",
-        (f"{CHECK}::test_what_is_no_digest_is_a_usage_error",),
+        (f"{CHECK}::test_an_invalid_digest_is_a_usage_error",),
     ),
     Mutant(
         "a damaged session leaves the store healthy",
@@ -271,7 +271,7 @@ IN_CLI = (
         "stores/catalog/indexing.py::Indexer._unread",
         "isinstance(error, NoAccess)",
         "False",
-        (f"{ACCESS}::test_lists_go_on_with_the_other_sessions",),
+        (f"{ACCESS}::test_lists_continue_with_the_other_sessions",),
     ),
     Mutant(
         "a file in a closed folder is not there",
@@ -279,7 +279,7 @@ IN_CLI = (
         "app/addresses.py::_at_path",
         "except PermissionError as error: ...",
         "except ZeroDivisionError as error: ...",
-        (f"{ACCESS}::test_a_log_in_a_folder_that_may_not_be_searched",),
+        (f"{ACCESS}::test_a_log_in_an_unsearchable_folder",),
     ),
     Mutant(
         "a database that may not be read is an empty one",
@@ -287,6 +287,6 @@ IN_CLI = (
         "stores/sqlite/file.py::SqliteFile._is_there",
         "(FileNotFoundError, NotADirectoryError)",
         "OSError",
-        (f"{ACCESS}::test_a_sqlite_file_that_may_not_be_read",),
+        (f"{ACCESS}::test_an_unreadable_sqlite_file",),
     ),
 )

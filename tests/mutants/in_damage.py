@@ -113,7 +113,7 @@ IN_DAMAGE = (
         "log/clean_copy.py::CleanCopy._keep_node",
         "self._id_of(parent)",
         "entry.value.parent_id",
-        ("tests/log/test_clean_copy.py::test_the_copy_proves_itself",),
+        ("tests/log/test_clean_copy.py::test_the_copy_verifies",),
     ),
     Mutant(
         "a fork's export forgets what its parent lost",

@@ -66,7 +66,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_unknown",
         'open_call.start_may_be_lost or open_call.replay == "never"',
         "open_call.start_may_be_lost",
-        (f"{CALLS}::test_the_word_of_the_last_beginning_counts", DAMAGE),
+        (f"{CALLS}::test_the_replay_mode_of_the_last_start_counts", DAMAGE),
     ),
     Mutant(
         "damage behind a call is ignored",
@@ -74,7 +74,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_unknown",
         "open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)",
         "False",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts",),
     ),
     Mutant(
         "only what is unreadable counts as damage",
@@ -82,7 +82,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_start_may_be_lost",
         "since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)",
         "since.offset < snapshot.branch.last_loss_offset",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts", DAMAGE),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts", DAMAGE),
     ),
     Mutant(
         "an approval outlives the damage behind it",
@@ -98,7 +98,7 @@ IN_DECIDE = (
         "log/integrity.py::_follows",
         "is_right or ...",
         "True or ...",
-        (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
+        (f"{CALLS}::test_a_lost_tool_started_still_counts",),
     ),
     Mutant(
         "a decision is used again after the tool has begun",
@@ -106,7 +106,7 @@ IN_DECIDE = (
         "projections/pending.py::_open_tool_call",
         "waits = decided = None",
         "pass",
-        (f"{CALLS}::test_a_beginning_uses_up_the_decision_that_allowed_it",),
+        (f"{CALLS}::test_a_tool_started_uses_up_the_approval",),
     ),
     Mutant(
         "receipts are not asked",
@@ -115,7 +115,7 @@ IN_DECIDE = (
         'CheckReceipt(open_call) if open_call.starts and open_call.replay == "receipt" else None',
         "None",
         (
-            f"{CALLS}::test_the_word_of_the_last_beginning_counts",
+            f"{CALLS}::test_the_replay_mode_of_the_last_start_counts",
             "tests/runtime/test_tool_run.py::test_a_death_behind_the_effect",
         ),
     ),
@@ -133,7 +133,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_safe",
         "open_call.starts >= snapshot.policy.attempts_max",
         "open_call.starts < 0",
-        (f"{CALLS}::test_safe_is_not_for_ever",),
+        (f"{CALLS}::test_a_safe_tool_is_not_retried_for_ever",),
     ),
     Mutant(
         "one call that waits keeps the others waiting",
@@ -141,7 +141,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::decide_open_tool_calls",
         "if runs: ...",
         "if runs and not waits: ...",
-        (f"{CALLS}::test_whatever_can_move_moves",),
+        (f"{CALLS}::test_other_calls_run_while_one_waits",),
     ),
     Mutant(
         "a denied tool runs",
@@ -168,7 +168,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Cancelled) for node in after)",
         "False",
-        (f"{CALLS}::test_what_it_had_put_out_is_told",),
+        (f"{CALLS}::test_live_output_of_an_interrupted_tool_is_in_its_result",),
     ),
     Mutant(
         "an old cancel ends the next turn",
@@ -224,7 +224,7 @@ IN_DECIDE = (
         "decide/retries.py::recovery_strategy",
         "last is not None and _content_text(last.content) and all(map(_is_whole_text, last.content))",
         "last is not None and _content_text(last.content)",
-        (f"{FAULTS}::test_only_plain_words_are_resumed",),
+        (f"{FAULTS}::test_only_plain_text_is_resumed",),
     ),
     Mutant(
         "a clock that jumps makes a session wait",
@@ -241,7 +241,7 @@ IN_DECIDE = (
         "[at for at in group_starts(messages) if at > 0]",
         "list(range(1, len(messages)))",
         (
-            f"{FOLDS}::test_never_inside_a_call_group",
+            f"{FOLDS}::test_a_compaction_never_splits_a_call_group",
             "tests/runtime/test_compaction.py::test_a_fold_never_parts_a_call_from_its_result",
         ),
     ),
@@ -251,7 +251,7 @@ IN_DECIDE = (
         "decide/compaction.py::is_compaction_exhausted",
         "did_not_shrink or len(calls) >= COMPACTION_TRIES_MAX",
         "False",
-        (f"{FOLDS}::test_a_call_that_was_killed_counts_as_a_try",),
+        (f"{FOLDS}::test_a_killed_compaction_counts_as_an_attempt",),
     ),
     Mutant(
         "a summary as long as what it replaces is a fold",
@@ -259,7 +259,7 @@ IN_DECIDE = (
         "decide/compaction.py::is_shorter",
         "estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens",
         "True",
-        (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_stands_for",),
+        (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_replaces",),
     ),
     Mutant(
         "a summary is folded alone for ever",
@@ -267,7 +267,7 @@ IN_DECIDE = (
         "decide/compaction.py::plan_compaction",
         "int(compaction is not None and context.entry_ids[:1] == (compaction.id,))",
         "0",
-        (f"{FOLDS}::test_folding_again_comes_to_an_end",),
+        (f"{FOLDS}::test_compacting_again_comes_to_an_end",),
     ),
     Mutant(
         "the same call id twice in one reply",
@@ -275,7 +275,7 @@ IN_DECIDE = (
         "decide/assembly.py::_CallIds.unique",
         "free in self._taken",
         "False",
-        (f"{ASSEMBLE}::test_calls_get_ids_of_their_own",),
+        (f"{ASSEMBLE}::test_calls_get_unique_ids",),
     ),
     Mutant(
         "how a text was cut makes other parts",
@@ -283,7 +283,7 @@ IN_DECIDE = (
         "decide/assembly.py::ReplyDraft.add",
         "bound is None or self._thinking_pieces",
         "not bound and bound",
-        (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
+        (f"{ASSEMBLE}::test_reading_and_splitting_again_make_no_difference",),
     ),
     Mutant(
         "words are put behind a part that a provider has closed",
@@ -291,7 +291,7 @@ IN_DECIDE = (
         "decide/assembly.py::_add_text",
         "isinstance(before, Text) and before.bound is None",
         "isinstance(before, Text)",
-        (f"{ASSEMBLE}::test_what_is_bound_ends_a_part",),
+        (f"{ASSEMBLE}::test_bound_data_ends_a_part",),
     ),
     Mutant(
         "a call without its key is run",
@@ -307,7 +307,7 @@ IN_DECIDE = (
         "redaction/redactor.py::_finder",
         'KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS)',
         "KEY_SHAPES",
-        ("tests/test_assignments.py::test_what_a_tool_puts_out",),
+        ("tests/test_assignments.py::test_assignments_in_tool_output_are_redacted",),
     ),
     Mutant(
         "an assignment in the input of a call is redacted",
@@ -323,7 +323,7 @@ IN_DECIDE = (
         "decide/policy.py::redact_mode",
         '{True: "keys", False: "off"}',
         '{True: "assignments", False: "off"}',
-        ("tests/test_assignments.py::test_a_log_from_before_replays",),
+        ("tests/test_assignments.py::test_an_older_log_keeps_its_assignments_and_replays",),
     ),
     Mutant(
         "lines of rules 1 are redacted by the rule of today",
@@ -331,7 +331,7 @@ IN_DECIDE = (
         "decide/policy.py::policy_in_force",
         '"assignments" if rules_version >= 2 else "keys"',
         '"assignments"',
-        ("tests/test_assignments.py::test_a_stored_boolean_is_a_word",),
+        ("tests/test_assignments.py::test_a_stored_boolean_is_read_as_a_word",),
     ),
     Mutant(
         "names of a JSON object name nothing",
@@ -355,7 +355,7 @@ IN_DECIDE = (
         "redaction/redactor.py::Redactor._first_open",
         "min(stop, max(at, name.end()))",
         "stop",
-        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
+        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
         "a name that was given is forgotten",
@@ -363,7 +363,7 @@ IN_DECIDE = (
         "redaction/redactor.py::Redactor._process",
         "self._names_after(near, begun) if near or begun else []",
         "[]",
-        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
+        ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
         "an escape that is cut ends a secret",
@@ -379,7 +379,7 @@ IN_DECIDE = (
         "redaction/assignment_values.py::is_secret_value",
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core)',
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core',
-        ("tests/redaction/test_assignments.py::test_what_is_no_secret_stays",),
+        ("tests/redaction/test_assignments.py::test_text_without_a_secret_stays",),
     ),
     Mutant(
         "a session is not found by a name that held an assignment",
@@ -395,7 +395,7 @@ IN_DECIDE = (
         "runtime/tool_run.py::_output_writer",
         "step.redact",
         '"keys"',
-        ("tests/test_assignments.py::test_what_a_tool_puts_out",),
+        ("tests/test_assignments.py::test_assignments_in_tool_output_are_redacted",),
     ),
     Mutant(
         "an untrusted project may weaken the redaction",
@@ -403,7 +403,7 @@ IN_DECIDE = (
         "config/trust.py::is_allowed",
         "_REDACTION_LEVEL[redact_mode(value)] >= _REDACTION_LEVEL[before.redact]",
         "redact_mode(value) in _REDACTION_LEVEL",
-        ("tests/config/test_trust.py::test_what_an_untrusted_project_may_not_say",),
+        ("tests/config/test_trust.py::test_settings_of_an_untrusted_project_that_are_ignored",),
     ),
     Mutant(
         "what a person says may hold a key",
@@ -427,7 +427,7 @@ IN_DECIDE = (
         "redaction/entries.py::DeltaRedactor.take",
         "(None, None) if is_void else (signature, bound)",
         "(signature, bound)",
-        ("tests/redaction/test_entries.py::test_a_key_that_comes_in_pieces",),
+        ("tests/redaction/test_entries.py::test_a_key_in_pieces_is_redacted",),
     ),
     Mutant(
         "a field of an entry is not redacted",
@@ -443,7 +443,7 @@ IN_DECIDE = (
         "redaction/entries.py::redacted_fields",
         "rules < 2",
         "rules < 1",
-        ("tests/test_secrets.py::test_what_a_tool_intends",),
+        ("tests/test_secrets.py::test_the_intent_of_a_tool_is_redacted",),
     ),
     Mutant(
         "a file is named by what the first line does not say",
@@ -451,7 +451,7 @@ IN_DECIDE = (
         "writer.py::SessionWriter.create",
         "store.create(entry.id, entry.agent, entry.sender, ...)",
         "store.create(entry.id, agent, sender, ...)",
-        ("tests/test_secrets.py::test_nothing_on_the_disk",),
+        ("tests/test_secrets.py::test_no_key_is_on_the_disk",),
     ),
     Mutant(
         "a tool is asked about an intent that lost its secret",
@@ -459,7 +459,7 @@ IN_DECIDE = (
         "runtime/tool_run.py::check_receipt",
         "step.rules_version >= 2",
         "False",
-        ("tests/test_secrets.py::test_an_intent_that_lost_its_secret_proves_nothing",),
+        ("tests/test_secrets.py::test_a_redacted_intent_proves_nothing",),
     ),
     Mutant(
         "reasoning that is not kept is journaled",
@@ -532,8 +532,8 @@ IN_DECIDE = (
         "context is None",
         "True",
         (
-            "tests/decide/test_policy.py::test_a_policy_comes_back_as_it_was_agreed",
-            "tests/app/test_agent.py::test_a_turn_ends_as_it_would_have_whatever_becomes_of_the_agent",
+            "tests/decide/test_policy.py::test_a_policy_is_read_as_it_was_written",
+            "tests/app/test_agent.py::test_a_turn_ends_under_the_policy_in_its_log",
         ),
     ),
     Mutant(

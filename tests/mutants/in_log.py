@@ -52,7 +52,7 @@ IN_LOG = (
         '"nobody"',
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_an_entry_is_appended_once",
-            "tests/test_session.py::test_an_append_nobody_acknowledged",
+            "tests/test_session.py::test_an_unacknowledged_append_is_written_once",
         ),
     ),
     Mutant(
@@ -146,7 +146,7 @@ IN_LOG = (
         "version > newest",
         "version > newest + 98",
         (
-            "tests/log/test_codec.py::test_newer_lines_say_both_versions",
+            "tests/log/test_codec.py::test_newer_lines_name_both_versions",
             "tests/test_reading.py::test_newer_logs_name_both_versions",
         ),
     ),
@@ -156,7 +156,7 @@ IN_LOG = (
         "log/codec.py::decode_slow_path",
         "upcasters[older]",
         "dict",
-        ("tests/log/test_codec.py::test_older_lines_are_lifted",),
+        ("tests/log/test_codec.py::test_older_lines_are_converted",),
     ),
     Mutant(
         "a line that does not say its version is of today's",
@@ -164,7 +164,7 @@ IN_LOG = (
         "log/codec.py::decode",
         "value.v is not None or newest != _FIRST_VERSION",
         "value.v is not None",
-        ("tests/log/test_codec.py::test_an_older_line_that_decodes_as_it_is_is_lifted_too",),
+        ("tests/log/test_codec.py::test_an_older_line_that_decodes_unchanged_is_converted_too",),
     ),
     Mutant(
         "a version below the first is read",
@@ -221,7 +221,7 @@ IN_LOG = (
         'r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"',
         'r"[A-Za-z0-9./][A-Za-z0-9./_-]{0,127}"',
         (
-            "tests/log/test_ids.py::test_ids_that_are_not",
+            "tests/log/test_ids.py::test_invalid_ids",
             "tests/faults/test_hostile_lines.py::test_a_hostile_line_costs_nobody_else",
         ),
     ),
@@ -261,6 +261,6 @@ IN_LOG = (
         "log/seal.py::SealChain.accept",
         "self._continue_from(h)",
         "self._continue_from(self._hash.hexdigest())",
-        ("tests/log/test_seal.py::test_one_fault_one_report",),
+        ("tests/log/test_seal.py::test_one_fault_is_one_report",),
     ),
 )

@@ -245,7 +245,7 @@ IN_MCP = (
         "cli/chat/runner.py::SessionRunner.run",
         "async with self.servers: ...",
         "if True: ...",
-        ("tests/cli/chat/test_mcp_servers.py::test_a_server_is_started_once_and_begun_anew_when_it_was_killed",),
+        ("tests/cli/chat/test_mcp_servers.py::test_a_server_is_started_once_and_restarted_when_killed",),
     ),
     Mutant(
         "a run has other servers than its listing",
@@ -269,7 +269,7 @@ IN_MCP = (
         "app/agent.py::Agent._environment",
         "{**absent_servers_item(self.absent, redacts=self.policy.redacts), **...}",
         "{**...}",
-        ("tests/app/test_event_loop.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
+        ("tests/app/test_event_loop.py::test_a_server_that_failed_is_asked_again_by_the_next_run",),
     ),
     Mutant(
         "a malformed tool costs all of its server",
@@ -285,7 +285,7 @@ IN_MCP = (
         "app/models.py::KeyCommandProvider._stream_with_new_key",
         "await run_in_daemon_thread(self._open)",
         "self._open()",
-        ("tests/app/test_models_key_cache.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),
+        ("tests/app/test_models_key_cache.py::test_the_event_loop_runs_while_a_program_prints_a_new_key",),
     ),
     Mutant(
         "a picture is lost in silence",

@@ -47,7 +47,7 @@ IN_PROJECTIONS = (
         "projections/context.py::_message",
         "isinstance(value, Custom) and value.in_context",
         "isinstance(value, Custom)",
-        (f"{SHARP}::test_a_custom_entry_with_words_stays_out",),
+        (f"{SHARP}::test_a_custom_entry_with_text_stays_out",),
     ),
     Mutant(
         "a window cuts between a call and its result",
@@ -74,7 +74,7 @@ IN_PROJECTIONS = (
         "projections/context.py::_window_start",
         "max(1, plan.size - sum(message_tokens(message) for _, message in summary_items))",
         "plan.size",
-        (f"{SHARP}::test_the_summary_is_paid_from_the_budget",),
+        (f"{SHARP}::test_the_summary_counts_towards_the_budget",),
     ),
     Mutant(
         "the request depends on how often it was made",
@@ -130,7 +130,7 @@ IN_PROJECTIONS = (
         "projections/usage.py::usage",
         "{entry.id: spent for entry in entries if (spent := _usage_of(entry)) is not None}",
         "{at: spent for at, entry in enumerate(entries) if (spent := _usage_of(entry)) is not None}",
-        ("tests/projections/test_usage.py::test_any_cover_of_the_tree_costs_the_same",),
+        ("tests/projections/test_usage.py::test_any_set_of_branches_costs_the_same",),
     ),
     Mutant(
         "the first title wins",

@@ -33,7 +33,7 @@ IN_SESSION = (
         "writer.py::SessionWriter._stamped",
         "self._check_no_child(parent)",
         "pass",
-        (f"{SESSION}::test_under_is_a_conflict_where_something_stands",),
+        (f"{SESSION}::test_appending_below_a_node_with_children_is_a_conflict",),
     ),
     Mutant(
         "people interrupt",
@@ -42,7 +42,7 @@ IN_SESSION = (
         "not busy",
         "busy or not busy",
         (
-            f"{SESSION}::test_people_are_queued_while_the_agent_is_busy",
+            f"{SESSION}::test_messages_are_queued_while_the_agent_is_busy",
             f"{WRITERS}::test_people_are_heard_while_another_process_holds_the_lease",
         ),
     ),
@@ -127,7 +127,7 @@ IN_SESSION = (
         "writer.py::SessionWriter.append_compaction.compose",
         "build_carried_state(tree, place, self.rules_version)",
         "None",
-        ("tests/test_reading.py::test_reading_the_tail_reads_the_tail",),
+        ("tests/test_reading.py::test_reading_the_tail_does_not_grow_with_the_log",),
     ),
     Mutant(
         "active is everything",
@@ -135,7 +135,7 @@ IN_SESSION = (
         "reading.py::read_active",
         "tail is None or first is None or not _header_seal_matches(first)",
         "tail is not None or first is None or tail is None",
-        ("tests/test_reading.py::test_reading_the_tail_reads_the_tail",),
+        ("tests/test_reading.py::test_reading_the_tail_does_not_grow_with_the_log",),
     ),
     Mutant(
         "a fork does not say where it came from",
@@ -143,7 +143,7 @@ IN_SESSION = (
         "forking.py::fork",
         "type(session).create(..., parent=Origin(session=owner, entry=target, h=find_seal(node.raw)))",
         "type(session).create(...)",
-        (f"{FORKING}::test_a_fork_goes_on_by_itself",),
+        (f"{FORKING}::test_a_fork_continues_independently",),
     ),
     Mutant(
         "a fork leaves its parent's calls open",
@@ -159,7 +159,7 @@ IN_SESSION = (
         "reading.py::inherit_parent_branch",
         "tip is None or find_seal(tip.raw) != origin.h",
         "tip is None",
-        (f"{FORKING}::test_a_parent_that_is_gone",),
+        (f"{FORKING}::test_a_missing_or_changed_parent_is_reported",),
     ),
     Mutant(
         "a queue without an end",
@@ -167,6 +167,6 @@ IN_SESSION = (
         "session.py::Session.say.compose",
         "self._check_queue()",
         "",
-        ("tests/test_session.py::test_a_queue_has_an_end",),
+        ("tests/test_session.py::test_the_queue_is_bounded",),
     ),
 )

@@ -81,7 +81,7 @@ IN_STATE = (
         "session.py::Session._work_dropped_by_end",
         "dropped.needs_force and not force",
         "False",
-        (f"{ENDING}::test_open_calls_keep_a_session_from_its_end",),
+        (f"{ENDING}::test_open_calls_prevent_the_end",),
     ),
     Mutant(
         "a session is ended while it is run",
@@ -120,7 +120,7 @@ IN_STATE = (
         "projections/usage.py::_carried_uptime",
         "case Compaction(state=CarriedState() as state) if state.rules >= 2: ...",
         "case Compaction(state=CarriedState() as state): ...",
-        (f"{UPTIME}::test_sums_of_older_compactions_are_computed_anew",),
+        (f"{UPTIME}::test_sums_of_older_compactions_are_computed_again",),
     ),
     Mutant(
         "a fork asks to be run",
@@ -128,7 +128,7 @@ IN_STATE = (
         "projections/session_state.py::_is_dormant_after",
         'case SessionHeader(parent=Origin(kind="fork")): return True',
         "",
-        (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[forked]",),
+        (f"{DORMANT}::test_it_is_dormant_until_a_request[forked]",),
     ),
     Mutant(
         "a moved head asks to be run",
@@ -136,7 +136,7 @@ IN_STATE = (
         "projections/session_state.py::_is_dormant_after",
         "reason is None",
         "False",
-        (f"{DORMANT}::test_it_is_dormant_until_somebody_asks[moved]",),
+        (f"{DORMANT}::test_it_is_dormant_until_a_request[moved]",),
     ),
     Mutant(
         "a retry does not ask to be run",
@@ -152,6 +152,6 @@ IN_STATE = (
         "app/runner.py::BatchWake._woken",
         "is_dormant(session.tree)",
         "False",
-        ("tests/cli/commands/test_end.py::test_what_fails_or_waits_in_a_fork_is_left_alone",),
+        ("tests/cli/commands/test_end.py::test_failures_inherited_by_a_fork_are_not_retried",),
     ),
 )

@@ -341,7 +341,7 @@ IN_STORES = (
         "log/session_names.py::name_part",
         "readable == text == _case_folded(text)",
         "readable == text",
-        ("tests/log/test_session_names.py::test_no_file_system_takes_two_names_for_one",),
+        ("tests/log/test_session_names.py::test_no_file_system_confuses_two_names",),
     ),
     Mutant(
         "hidden characters in names",
@@ -349,7 +349,7 @@ IN_STORES = (
         "log/session_names.py::_is_letter",
         '(category[0] == "L" or category == "Nd") and char not in _INVISIBLE',
         'category[0] == "L" or category == "Nd"',
-        ("tests/log/test_session_names.py::test_names_that_are_not",),
+        ("tests/log/test_session_names.py::test_invalid_names",),
     ),
     Mutant(
         "session 10 comes before session 9",

@@ -77,7 +77,7 @@ IN_TREE = (
         "log/tree.py::Tree._place",
         "self._other_children.setdefault(parent, []).append(node)",
         "self._first_child[parent] = node",
-        ("tests/log/test_tree.py::test_fork_copies_nothing",),
+        ("tests/log/test_tree.py::test_a_fork_copies_nothing",),
     ),
     Mutant(
         "the tail stops at the fold itself",
@@ -101,7 +101,7 @@ IN_TREE = (
         "log/tail.py::_Search._refers_to_unread",
         "isinstance(value, Queued | Attention) and self._node(value.parent_id) not in self._by_id",
         "False",
-        (f"{SHARP}::test_what_is_open_on_another_branch_is_not_open_here",),
+        (f"{SHARP}::test_a_queued_message_of_another_branch_is_not_pending_here",),
     ),
     Mutant(
         "the tail takes a later node for the head",

@@ -1,4 +1,4 @@
-"""What the model sees: strategies, rules and digests (VIEW-1, VIEW-2, VIEW-9)."""
+"""The context of the model: strategies, rules and digests (VIEW-1, VIEW-2, VIEW-9)."""
 
 import msgspec
 import pytest
@@ -24,14 +24,14 @@ def talk(turns):
 
 @pytest.mark.parametrize("text", ["full", "window:1", "window:50", "budget:100000"])
 def test_strategies_are_written_as_they_are_read(text):
-    """VIEW-1: the strategy used is in the log, so its text must say all of it."""
+    """VIEW-1: the strategy that was used is in the log, so its text must say all of it."""
     assert str(parse_strategy(text)) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "all", "window", "window:", "window:0", "window:-1", "budget:1.5", "window:²", "full:1"]
 )
-def test_strategies_that_are_none(text):
+def test_invalid_strategies(text):
     with pytest.raises(UsageError):
         parse_strategy(text)
 
@@ -70,7 +70,7 @@ def test_the_summary_counts_towards_the_budget():
     assert shown.tokens <= 60
 
 
-def test_parts_nobody_knows_stay_out():
+def test_unknown_parts_stay_out():
     """VIEW-2: an unknown part is in the log, not in the request."""
     story = SessionBuilder()
     line = {"type": "message", "message": {"role": "user", "content": [{"type": "unknown", "part": 1}]}}
@@ -79,8 +79,8 @@ def test_parts_nobody_knows_stay_out():
     assert texts(story) == ["hi"]
 
 
-def test_what_is_in_force():
-    """DESIGN 3: system, tools and parameters come from the last context entry of the branch."""
+def test_the_settings_in_force():
+    """Law 2: system, tools and parameters come from the last context entry of the branch."""
     story = SessionBuilder()
     blob = BlobRef(digest="sha256:1", bytes=3)
     first = story.session.append(ContextEntry(system=blob, params={"temperature": 0}))
@@ -90,7 +90,7 @@ def test_what_is_in_force():
     assert build_context(story.session.branch(first.id)).params == {"temperature": 0}
 
 
-def test_digests_tell_contexts_apart():
+def test_different_contexts_have_different_digests():
     """VIEW-9: the digest covers messages, system, tools and parameters, and no entry ids."""
     one, other = talk(1), talk(1)
     assert build_context(one.session.branch()).digest == build_context(other.session.branch()).digest
@@ -106,8 +106,8 @@ def test_digests_tell_contexts_apart():
     assert len(seen) == 5
 
 
-def test_tokens_are_bytes():
-    """DESIGN 3: ceil(UTF-8 bytes / 4), a fixed figure per image, never a live tokenizer."""
+def test_tokens_are_estimated_from_bytes():
+    """Law 11: ceil(UTF-8 bytes / 4), a fixed figure per image, never a tokenizer that may change."""
     assert estimate_tokens((Text(text="abcde"),)) == 2
     assert estimate_tokens((Text(text="🦀"), Text(text="é"))) == 2
     assert estimate_tokens((Thinking(thinking="abcd"), ToolCall(id="t", name="ls", input={"a": 1}))) == 4

@@ -1,4 +1,4 @@
-"""What differs between two requests: added, dropped, changed, and where a provider's cache broke (VIEW-5, VIEW-9)."""
+"""Differences between two requests: added, dropped, changed, and where a provider's cache ends (VIEW-5, VIEW-9)."""
 
 import msgspec
 
@@ -25,8 +25,8 @@ def compare(before, story, plan="full"):
     return compare_contexts(before, seen(story, plan), story.session.branch())
 
 
-def test_a_conversation_that_went_on():
-    """Law 8: without a fold or a change the first request is the beginning of the second."""
+def test_a_continued_conversation():
+    """Law 8: without a compaction or a change the first request is the beginning of the second."""
     story = talk(2)
     before = seen(story)
     new = story.user("and now?")
@@ -38,21 +38,21 @@ def test_a_conversation_that_went_on():
     assert (found.changed, found.dropped) == ((), ())
 
 
-def test_nothing_differs():
+def test_equal_requests_have_no_differences():
     story = talk(1)
     found = compare(seen(story), story)
     assert (found.kept, found.added, found.dropped, found.changed) == (True, (), (), ())
 
 
-def test_a_fold():
-    """What a compaction stands for is dropped by it; the cache breaks at the first message."""
+def test_a_compaction():
+    """The messages that it replaces are dropped; the cache ends at the first message."""
     story = talk(3)
     before = seen(story)
-    fold = story.session.compact("In short.", first_kept=before.entry_ids[4])
+    compaction = story.session.compact("In short.", first_kept=before.entry_ids[4])
     found = compare(before, story)
     assert (found.kept, found.breaks_at, found.breaks_by, found.common) == (False, 1, "fold", 0)
     assert [(lost.entry, lost.why) for lost in found.dropped] == [(entry, "fold") for entry in before.entry_ids[:4]]
-    assert [added.entry for added in found.added] == [fold.id]
+    assert [added.entry for added in found.added] == [compaction.id]
 
 
 def test_a_window_that_moved_on():
@@ -74,16 +74,16 @@ def test_another_branch():
     assert [lost.entry for lost in found.dropped] == list(before.entry_ids[2:])
 
 
-def test_a_summary_that_is_asked_for():
-    """A request for a summary ends before what is kept word for word."""
+def test_a_request_for_a_summary():
+    """It ends before the messages that are kept word for word."""
     story = talk(2)
     before = seen(story)
     found = compare_contexts(before, before.first_messages(2), story.session.branch())
     assert [lost.why for lost in found.dropped] == ["kept", "kept"]
 
 
-def test_what_comes_before_the_messages():
-    """Another model, or other tools or instructions, leave nothing of a cache; parameters do."""
+def test_changes_before_the_messages():
+    """Another model, other tools or other instructions end the cache; other parameters do not."""
     story = talk(1)
     before = seen(story)
     story.session.append(ContextEntry(params={"temperature": 0}))
@@ -101,8 +101,8 @@ def test_what_comes_before_the_messages():
     assert compare(before, story).breaks_by == "provider"
 
 
-def test_other_words_in_the_same_place():
-    """Words that changed under an entry's id are new words, wherever they came from."""
+def test_changed_text_of_the_same_entry():
+    """Text that changed under an entry's id counts as new text."""
     story = talk(2)
     before = seen(story)
     said = before.messages[1]

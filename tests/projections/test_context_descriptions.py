@@ -1,4 +1,6 @@
-"""What changes with a `context` entry is said, and what tools may do unasked is never hidden (RUN-13)."""
+"""Changes of a `context` entry are described, and tools that run without approval are always named (RUN-13)."""
+
+from typing import Any
 
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import ContextEntry, InstructionSource
@@ -13,14 +15,14 @@ def record(approval="ask", approvals=LOOKS, **said):
     return ContextEntry(tools=BLOB, policy=policy, **said)
 
 
-def test_the_first_one_says_all_of_it():
+def test_the_first_entry_is_described_in_full():
     first = record(sources=(InstructionSource(path="A.md"),), system=BLOB)
     assert describe_context(first) == "A.md, instructions, tools, approval ask, read, grep run without approval"
     assert describe_context(ContextEntry()) == "no tools"
     assert describe_context(record("auto", {"shell": "deny"})) == "tools, approval auto, shell never runs"
 
 
-def test_later_ones_say_what_is_new():
+def test_later_entries_are_described_by_their_changes():
     before = record(system=BLOB, sources=(InstructionSource(path="A.md"),))
 
     def told(**said):
@@ -38,8 +40,14 @@ def test_later_ones_say_what_is_new():
     assert told(policy={"compactAt": 9}, params={"effort": "low"}) == "compactAt, effort"
 
 
-def test_what_is_no_policy_is_passed_over():
-    """Law 13: a log may come from anybody."""
-    for strange in ({"approval": 1}, {"approvals": ["shell"]}, {"approvals": {"shell": {}}}, {"approval": None}):
+def test_an_invalid_policy_is_ignored():
+    """Law 13: a log may come from another program."""
+    policies: list[dict[str, Any]] = [
+        {"approval": 1},
+        {"approvals": ["shell"]},
+        {"approvals": {"shell": {}}},
+        {"approval": None},
+    ]
+    for strange in policies:
         assert describe_context(ContextEntry(policy=strange)) == "no tools"
         assert "shell runs" not in describe_context(ContextEntry(policy=strange), record())

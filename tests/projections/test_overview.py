@@ -1,4 +1,4 @@
-"""The card of a session, and the one word for its state (VIEW-8, ST-3, ST-4)."""
+"""The overview of a session, and the one word for its state (VIEW-8, ST-3, ST-4)."""
 
 import pytest
 
@@ -31,29 +31,29 @@ def state(*bodies, **given):
     ],
 )
 def test_state_words(bodies, given, word):
-    """DESIGN 8: rest, running, owes, undelivered, waiting, failed, damaged, terminated; the gravest wins."""
+    """VIEW-8: idle, pending, waiting, running, failed, damaged, terminated; the gravest wins."""
     assert state(*bodies, **given) == word
 
 
-def test_a_session_that_owes_an_answer():
+def test_an_unanswered_session():
     story = SessionBuilder()
     assert overview(story.session.tree).state == "idle"
     story.user("go")
     assert overview(story.session.tree).state == "pending"
 
 
-def test_a_reply_that_a_channel_does_not_have():
-    """RUN-23: all that is left to do is to send; a session with other work owes that first."""
+def test_an_undelivered_reply():
+    """RUN-23: a session with only a reply to send is undelivered; any other work comes first."""
     story = SessionBuilder()
     story.user("go")
     call = story.call("r1", channels=["bot", "terminal"])
     story.session.append(Message(id="r1", message=Reply(content=(Text(text="done"),), call_id=call.value.call_id)))
-    card = overview(story.session.tree)
-    assert (card.state, card.undelivered) == ("undelivered", 2)
+    found = overview(story.session.tree)
+    assert (found.state, found.undelivered) == ("undelivered", 2)
     story.session.append(Sent(reply_id="r1", channel="bot"), at="r1")
     story.session.append(SendFailed(reply_id="r1", channel="terminal"), at="r1")
-    card = overview(story.session.tree)
-    assert (card.state, card.undelivered) == ("undelivered", 1)
+    found = overview(story.session.tree)
+    assert (found.state, found.undelivered) == ("undelivered", 1)
     story.user("more")
     assert overview(story.session.tree).state == "pending"
     story.reply("more")
@@ -61,8 +61,8 @@ def test_a_reply_that_a_channel_does_not_have():
     assert overview(story.session.tree).state == "idle"
 
 
-def test_the_card():
-    """ST-4: title and archive state are the latest said; usage and counts are those of all branches."""
+def test_the_overview():
+    """ST-4: title and archive state are the latest written; usage and counts are those of all branches."""
     story = SessionBuilder()
     first = story.user("one")
     story.reply("a", usage=Usage(input_tokens=5, cost_micros=1))
@@ -70,9 +70,9 @@ def test_the_card():
     story.session.rename("Draft")
     story.session.rename("Final")
     story.session.archive()
-    card = overview(story.session.tree)
-    assert (card.title, card.archived, card.agent, card.sender, card.number) == ("Final", True, "crab", "user", 1)
-    assert (card.entries, card.messages, card.calls, card.usage.input_tokens) == (7, 3, 2, 12)
-    assert card.model == "example"
+    found = overview(story.session.tree)
+    assert (found.title, found.archived, found.agent, found.sender, found.number) == ("Final", True, "crab", "user", 1)
+    assert (found.entries, found.messages, found.calls, found.usage.input_tokens) == (7, 3, 2, 12)
+    assert found.model == "example"
     story.session.archive(archived=False)
     assert not overview(story.session.tree).archived

@@ -1,4 +1,4 @@
-"""RUN-22: a queued message waits for the session, whatever branch it was queued on, and is taken up once."""
+"""RUN-22: a queued message waits for the session, on whatever branch it was queued, and is taken up once."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ def later(text):
 
 
 def left_behind(session):
-    """A message is queued at the end of a turn, and the head goes back to where the talk began."""
+    """Queue a message at the end of a turn, then move the head back to the first prompt."""
     queued = session.append(later("Go on."))
     first = next(node.id for node in session.branch().nodes if isinstance(node.value, Message))
     return queued.id, session.tree.parent(first)
@@ -49,10 +49,11 @@ def store(request, tmp_path):
 
 
 def test_it_is_taken_up_at_the_new_head_once(store):
-    """RUN-22: visible in state and queue after the head has moved, and said there; not again on the old branch."""
+    """RUN-22: visible in state and queue after the head has moved, and used there; not again on the old branch."""
     name = asyncio.run(Agent(model="demo").run(store, "Hello!")).session
     session = Session(store, name)
     old = session.tree.head
+    assert old is not None
     queued, place = left_behind(session)
     session.move_head(place)
     assert [waiting.id for waiting in overview(session.tree).queue] == [queued]
@@ -85,7 +86,7 @@ def test_a_compaction_carries_the_queue_of_the_whole_session(moves_first):
 
 
 def old_session(rig):
-    """A session in which a version before rules 2 left a message behind and compacted on the new branch."""
+    """A session in which a version with rules 1 left a message behind and compacted on the new branch."""
     rig.say("Hi.")
     queued, place = left_behind(rig.session)
     old = Session(rig.store, "s", clock=rig.clock, rules_version=1)
@@ -96,7 +97,7 @@ def old_session(rig):
 
 
 def test_an_older_compaction_is_read_past_once():
-    """RUN-22: what waits before a compaction of rules 1 is found, taken up once, and recorded by the next worker."""
+    """RUN-22: a message before a compaction of rules 1 is found, taken up once, and recorded by the next worker."""
     rig = Rig({"Hi.": [{"text": "Hello."}], "Another plan.": [{"text": "As planned."}], "Go on.": [{"text": "Gone."}]})
     queued = old_session(rig)
     tail = read_active(rig.store, "s")
@@ -107,7 +108,7 @@ def test_an_older_compaction_is_read_past_once():
     assert taken(rig.session) == [queued]
     attached = [value for value in rig.values(Activity) if value.event == "attached"][-1]
     assert [one.id for one in attached.queue] == [queued]
-    # From here on the record is enough, and nothing is read past.
+    # From here on the record is enough, and nothing before the compaction is read.
     again = read_active(rig.store, "s", queue=False)
     assert again.tree.partial
     assert (waiting_messages(again.tree), must_record_queue(again.tree)) == ((), False)
@@ -116,7 +117,7 @@ def test_an_older_compaction_is_read_past_once():
 
 
 def test_an_append_does_not_read_past_older_compactions():
-    """RUN-22: only what needs the queue pays for an old log; people who speak to a resting session do not."""
+    """RUN-22: only readers of the queue pay for an old log; an append to an idle session does not."""
     rig = Rig({"Hi.": [{"text": "Hello."}]})
     old_session(rig)
     session = rig.session
@@ -136,7 +137,7 @@ def test_rules_1_take_up_on_their_own_branch_only():
     assert decide(tree, 0).decision == TakeQueued(rig.session.tree.entry(queued).value)
 
 
-def test_the_whole_session_has_one_full_queue():
+def test_the_bound_of_the_queue_is_per_session():
     """RUN-11: the bound holds for the session; moving the head does not empty the queue."""
     rig = Rig({"Hi.": [{"text": "Hello."}]})
     rig.say("Hi.")
@@ -150,7 +151,7 @@ def test_the_whole_session_has_one_full_queue():
 
 
 def test_requests_do_not_move_with_the_head():
-    """RUN-22: a cancel or a compact is about the turn it was asked in."""
+    """RUN-22: a cancel or a compact belongs to the turn it was requested in."""
     rig = Rig({"Hi.": [{"text": "Hello."}], "Go on.": [{"text": "Gone."}]})
     rig.say("Hi.")
     place = left_behind(rig.session)[1]

@@ -49,7 +49,7 @@ def state(session):
 
 
 @pytest.mark.parametrize("made", [moved, forked])
-def test_it_is_dormant_until_somebody_asks(made):
+def test_it_is_dormant_until_a_request(made):
     """A prompt, a queued message or a worker ends it; nothing else does."""
     for body in SPOKEN:
         session = made()
@@ -64,7 +64,7 @@ def test_it_is_dormant_until_somebody_asks(made):
 
 
 def test_only_the_newest_move_counts():
-    """A person who spoke and then moved the head has not asked for anything there."""
+    """A request before the last move of the head does not count."""
     session = moved()
     session.say("go on")
     session.move_head(session.tree.root)
@@ -74,8 +74,8 @@ def test_only_the_newest_move_counts():
     assert not is_dormant(session.tree)
 
 
-def test_a_compaction_carries_it():
-    """Law 2: known from a tail that begins behind the move."""
+def test_a_compaction_carries_the_state():
+    """Law 2: known from a tail that begins after the move."""
     session = moved()
     session.compact("so far")
     tree = read_active(session.store, session.id).tree
@@ -86,7 +86,7 @@ def test_a_compaction_carries_it():
     assert not is_dormant(read_active(session.store, session.id).tree)
 
 
-def test_a_message_that_was_queued_before_the_move_waits_for_the_person():
+def test_a_message_that_was_queued_before_the_move_waits():
     story = SessionBuilder()
     prompt = story.user("go")
     story.reply("done")

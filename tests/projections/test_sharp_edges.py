@@ -1,6 +1,6 @@
-"""Small logs chosen so that one rule alone decides: each of these turns red when its rule is taken away.
+"""Small logs in which one rule alone decides: each of these tests fails when its rule is removed.
 
-They were written against planted bugs (`tests/mutants`) that broader tests let live.
+They were written against planted bugs (`tests/mutants`) that broader tests did not find.
 """
 
 from wakelog.log.content import Prompt, Text
@@ -16,8 +16,8 @@ def texts(story: SessionBuilder, strategy: str = "full") -> list[str]:
     return [part.text for message in messages for part in message.content if isinstance(part, Text)]
 
 
-def test_a_custom_entry_with_words_stays_out():
-    """VIEW-2: it is the declaration that counts, not that there is something to show."""
+def test_a_custom_entry_with_text_stays_out():
+    """VIEW-2: the declaration as a message counts, not that there is text."""
     story = SessionBuilder()
     story.user("hi")
     story.session.append(Custom(custom_type="x", content=(Text(text="aside"),)))
@@ -27,7 +27,7 @@ def test_a_custom_entry_with_words_stays_out():
 
 
 def test_a_result_closes_the_call_of_its_own_reply():
-    """Law 7, RUN-7: two replies ask with the same provider id; the older one is answered first."""
+    """Law 7, RUN-7: two replies call with the same provider id; the older one is answered first."""
     story = SessionBuilder()
     story.user("go")
     first = story.reply(calls=[("t1", "sh", {})])
@@ -36,7 +36,7 @@ def test_a_result_closes_the_call_of_its_own_reply():
     assert [call.reply_id for call in open_tool_calls(story.session.branch())] == [second.id]
 
 
-def test_the_summary_is_paid_from_the_budget():
+def test_the_summary_counts_towards_the_budget():
     """VIEW-1: 20 tokens of summary and messages of 10: a budget of 50 has room for three."""
     story = SessionBuilder()
     story.user("old")
@@ -48,7 +48,7 @@ def test_the_summary_is_paid_from_the_budget():
 
 
 def test_a_window_of_four_drops_two_at_a_time():
-    """Law 8: the start stays where it is for two messages, so that the prefix does."""
+    """Law 8: the start stays where it is for two messages, and so does the prefix."""
     story = SessionBuilder()
     starts = []
     for number in range(9):
@@ -57,8 +57,8 @@ def test_a_window_of_four_drops_two_at_a_time():
     assert starts == ["p0", "p0", "p0", "p0", "p2", "p2", "p4", "p4", "p6"]
 
 
-def test_what_is_open_on_another_branch_is_not_open_here():
-    """DESIGN 3: a queued message about a node the tail never read belongs to that node's branches only."""
+def test_a_queued_message_of_another_branch_is_not_pending_here():
+    """TREE-1: an annotation of a node that the tail never read belongs to that node's branches only."""
     story = SessionBuilder()
     first = story.user("a")
     story.user("b")

@@ -1,4 +1,4 @@
-"""The session as people read it: one row for each thing said or done (VIEW-8)."""
+"""The session as people read it: one row for each message and action (VIEW-8)."""
 
 from wakelog.log.content import BlobRef, Image, Note, Prompt, Reply, Text, Thinking
 from wakelog.log.entry import (
@@ -24,8 +24,8 @@ def rows(story):
     return transcript(story.session.branch())
 
 
-def test_calls_hold_their_results():
-    """A tool call and its result are one row; results that answer nothing shown are rows of their own."""
+def test_calls_include_their_results():
+    """A tool call and its result are one row; results without a displayed call are rows of their own."""
     story = SessionBuilder()
     story.user("go")
     reply = story.reply("looking", calls=[("t1", "bash", {"command": "ls"}), ("t2", "read", {})])
@@ -71,7 +71,7 @@ def test_every_kind_of_row():
 
 
 def test_labels():
-    """The last label of an entry stands on its first row; an empty one takes it away."""
+    """The last label of an entry is on its first row; an empty label removes it."""
     story = SessionBuilder()
     first, second = story.user("one"), story.user("two")
     for entry, text in ((first, "a"), (first, "b"), (second, "c"), (second, "")):
@@ -79,8 +79,8 @@ def test_labels():
     assert [row.labels for row in rows(story)] == [(), ("b",), ()]
 
 
-def test_what_is_not_over_yet():
-    """A call says how far it has come; a reply that was cut shows its words; what waits in the queue stands last."""
+def test_unfinished_work():
+    """A call shows its progress, an interrupted reply its text; queued messages come last."""
     story = SessionBuilder()
     asked = story.user("go")
     reply = story.reply("", calls=[("t1", "bash", {}), ("t2", "bash", {}), ("t3", "bash", {}), ("t4", "bash", {})])
@@ -104,7 +104,7 @@ def test_what_is_not_over_yet():
     ]
 
 
-def test_a_context_says_what_it_brings():
+def test_a_context_entry_names_its_changes():
     story = SessionBuilder()
     blob = BlobRef(digest="sha256:" + "0" * 64, bytes=3)
     story.session.append(ContextEntry())

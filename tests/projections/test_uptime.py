@@ -1,4 +1,4 @@
-"""ST-3: the time for which workers have run a session, without the time in which they were dead."""
+"""ST-3: the time for which workers have run a session, without the time after a worker died."""
 
 import pytest
 
@@ -24,7 +24,9 @@ def told(*bodies, rules=2):
 
 
 def seconds(*bodies):
-    return session_state(told(*bodies).session.read().tree).uptime_ms / 1_000
+    uptime_ms = session_state(told(*bodies).session.read().tree).uptime_ms
+    assert uptime_ms is not None
+    return uptime_ms / 1_000
 
 
 def came(seconds, day=1):
@@ -71,12 +73,12 @@ def test_a_rerun_is_not_a_worker():
 
 
 def test_it_is_never_negative():
-    """A clock that goes back takes nothing away."""
+    """A clock that goes back subtracts nothing."""
     assert seconds(came(40), WORK[0], came(60), left(50), came(70), left(75)) == 5
 
 
-def test_sums_of_older_compactions_are_computed_anew():
-    """The sum that a version before rules 2 carried is wrong; a tail that has only that says so."""
+def test_sums_of_older_compactions_are_computed_again():
+    """The sum that a version with rules 1 carried is wrong; for a tail that has only that, uptime is unknown."""
     story = told(came(0), WORK[0], came(0, day=2), left(10, day=2), rules=1)
     story.user("go")
     story.reply("done")
@@ -94,7 +96,7 @@ def test_sums_of_older_compactions_are_computed_anew():
     assert overview(tail.tree).uptime_ms == 45_000
 
 
-def test_rules_1_carry_what_they_carried():
+def test_rules_1_write_the_same_sum():
     """Law 11: a compaction under rules 1 is written as it was, with the time of dead workers in its sum."""
     story = told(came(0), WORK[0], came(0, day=2), left(10, day=2), rules=1)
     state = story.session.compact("so far").value.state

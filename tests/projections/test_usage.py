@@ -1,4 +1,4 @@
-"""Every real call is counted once, however many branches or sessions hold its reply."""
+"""Every model call is counted once, however many branches or sessions contain its reply."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -15,16 +15,16 @@ def spent(tokens, cost=0):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES)
-def test_any_cover_of_the_tree_costs_the_same(steps):
-    """Fork-true cost: adding up the branches gives the ledger, not a multiple of it."""
+def test_any_set_of_branches_costs_the_same(steps):
+    """The sum over the branches of a tree is the sum of its calls, not a multiple of it."""
     tree = tell(steps).session.read().tree
     ledger = usage(tree.nodes.values())
     assert usage(node for leaf in tree.leaves() for node in tree.branch(leaf).nodes) == ledger
     assert sum(branch.exclusive.calls for branch in usage_by_branch(tree)) <= ledger.calls
 
 
-def test_branches_and_what_was_thrown_away():
-    """What a branch cost, and what of it no other branch holds."""
+def test_branches_and_what_only_they_contain():
+    """The cost of a branch, and the part of it that no other branch contains."""
     story = SessionBuilder()
     prompt = story.user("go")
     shared = story.reply("shared", usage=spent(10, 1))
@@ -47,7 +47,7 @@ def test_forked_sessions_share_their_past():
 
 
 def test_an_unknown_price_is_unknown():
-    """A sum of known and unknown is unknown, never too small."""
+    """A sum of known and unknown costs is unknown, never too small."""
     story = SessionBuilder()
     story.reply("a", usage=spent(1, 5))
     story.reply("b", usage=Usage(input_tokens=1))

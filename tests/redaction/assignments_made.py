@@ -1,11 +1,11 @@
-"""Secrets that are known by their name or their place only, made anew from chance, and what looks alike and is none."""
+"""Random secrets that can be recognised by their name or place only, and similar text that is not secret."""
 
 from base64 import b64encode
 from collections.abc import Iterator
 
 from tests.redaction.secrets_made import BASE64, DIGITS, LETTERS, LOWER, UPPER, Chance
 
-# How each kind is written; `{}` is the secret, which `made` makes of the signs behind it.
+# How each kind is written; `{}` is the secret, which `made` draws from the characters after it.
 KINDS = (
     ("an environment file", "DB_PASSWORD={}", "mixed"),
     ("a word in an environment file", "MYSQL_ROOT_PASSWORD={}", "letters"),
@@ -55,7 +55,7 @@ KINDS = (
     ("a secret access key behind its id", "AKIA7Q2WERTYUIOPASDF,{}\n", "base64"),
     ("an address with an @ in its password", "postgres://me:{}@db/x", "at"),
 )
-# What stands in for a secret, and code and text that only name one.
+# Placeholders for a secret, and code and text that only name one.
 NONE = (
     *("password = None", "password: str", "password: str | None = None", "secret_key = os.environ['SECRET_KEY']"),
     *("token=$TOKEN", "token=${TOKEN}", "password: ${DB_PASSWORD}", "password: <your-password>", "PASSWORD=changeme"),
@@ -81,7 +81,7 @@ NONE = (
 
 
 def secret(chance: Chance, signs: str) -> str:
-    """A secret of some kind of signs."""
+    """Return a random secret of some kind of characters."""
     match signs:
         case "mixed":
             return chance.some(LOWER, 2) + chance.some(DIGITS, 2) + chance.some(LETTERS, chance.randint(6, 80)) + "7"
@@ -101,7 +101,7 @@ def secret(chance: Chance, signs: str) -> str:
 
 
 def made(rounds: int = 3) -> Iterator[tuple[str, str, str]]:
-    """Every kind: its name, a text with a secret, and the secret."""
+    """Yield every kind: its name, a text with a secret, and the secret."""
     for kind, text, signs in KINDS:
         chance = Chance(kind)
         for _ in range(rounds):

@@ -1,6 +1,6 @@
-"""Entries with a secret in one place each: every string of every type, found by walking the types themselves.
+"""Entries with a secret in one place each: every string of every type, found by walking the types.
 
-A field that is added to a type is found here without being listed: only `EXEMPT` of `wakelog.redaction.entries` leaves
+A field that is added to a type is found without being listed: only `EXEMPT` of `wakelog.redaction.entries` leaves
 one out.
 """
 
@@ -16,9 +16,11 @@ from wakelog.redaction.entries import EXEMPT
 TYPES = (*Node.__subclasses__(), *Annotation.__subclasses__())
 
 
-def planted(kind: type[msgspec.Struct], secret: str) -> list[tuple[str, msgspec.Struct]]:
-    """The values of a type that hold the secret in one place, each with the path of that place."""
-    return list(_structs(inspect.type_info(kind), secret))
+def planted(kind: type[msgspec.Struct], secret: str) -> list[tuple[str, Any]]:
+    """Return the values of a type that contain the secret in one place, each with the path of that place."""
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return list(_structs(info, secret))
 
 
 def _structs(info: inspect.StructType, secret: str) -> Iterator[tuple[str, Any]]:
@@ -30,7 +32,7 @@ def _structs(info: inspect.StructType, secret: str) -> Iterator[tuple[str, Any]]
 
 
 def _values(info: inspect.Type, secret: str) -> Iterator[tuple[str, Any]]:
-    """One value of a type for each place in it that can hold a string."""
+    """Yield one value of a type for each place in it that can contain a string."""
     match info:
         case inspect.StrType():
             yield "", secret
@@ -61,7 +63,7 @@ def _objects(secret: str) -> Iterator[tuple[str, Any]]:
 
 
 def _filler(info: inspect.Type) -> Any:
-    """Something harmless where a value is needed."""
+    """Return a harmless value of a type."""
     match info:
         case inspect.StrType():
             return "x"

@@ -1,6 +1,6 @@
-"""Keys of every known shape, made anew from chance: none was ever given out, and none stands in this file.
+"""Random keys of every known shape: none was ever issued, and none is in this file.
 
-They follow what the providers say of their own keys (beginning, signs, length), not the table they are to test.
+They follow what the providers say of their own keys (prefix, characters, length), not the table under test.
 """
 
 import base64
@@ -17,7 +17,7 @@ HEX = "0123456789abcdef"
 
 
 class Chance(random.Random):
-    """Chance that draws signs."""
+    """A random generator of characters."""
 
     def some(self, signs: str, count: int) -> str:
         return "".join(self.choices(signs, k=count))
@@ -179,7 +179,7 @@ MADE: list[tuple[str, Make]] = [
     ("jwt", jwt),
 ]
 
-# Those that are known by what stands before them: (word, before, secret, behind).
+# Keys that are recognised by the text before them: (word, before, secret, behind).
 Around = Callable[[Chance], tuple[str, str, str]]
 
 
@@ -267,7 +267,7 @@ IN_PLACE: list[tuple[str, Around]] = [
     ),
 ]
 
-# As clusters keep them.
+# As Kubernetes stores them.
 MADE += [
     ("private-key", pem_in_base64(f"{kind}PRIVATE KEY"))
     for kind in ("", "RSA ", "EC ", "DSA ", "OPENSSH ", "ENCRYPTED ")

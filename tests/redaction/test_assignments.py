@@ -1,4 +1,4 @@
-"""Values of assignments whose name says secret: all planted ones are found, however cut; other text stays as it is."""
+"""Values of assignments whose name says secret: all planted ones are found, however split; other text is unchanged."""
 
 import sysconfig
 from itertools import pairwise
@@ -26,7 +26,7 @@ MADE = list(made())
 
 
 def test_there_are_enough_kinds():
-    """Issue 15: thirty kinds and more."""
+    """Law 14: at least thirty kinds."""
     assert len({kind for kind, _, _ in KINDS}) >= 30
 
 
@@ -43,8 +43,8 @@ def test_every_planted_secret_is_found(kind, text, secret):
 
 
 @pytest.mark.parametrize(("kind", "text", "secret"), MADE[::3], ids=[kind for kind, _, _ in MADE[::3]])
-def test_it_is_found_however_the_text_is_cut(kind, text, secret):
-    """Law 14, streamed text included: cut at every place, in two or in many, it comes out as the whole does."""
+def test_it_is_found_however_the_text_is_split(kind, text, secret):
+    """Law 14, streamed text included: split at every place, in two or in many, it is redacted as the whole is."""
     text = f"Here it is:\n{text}\nand so on."
     whole = redact(text)
     for place in range(len(text) + 1):
@@ -60,14 +60,14 @@ def test_it_is_found_however_the_text_is_cut(kind, text, secret):
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_is_no_secret_stays(text):
-    """≤ 1 % false hits: placeholders, code, types, calls, paths, prose and numbers are left as they are written."""
+def test_text_without_a_secret_stays(text):
+    """≤ 1 % false hits: placeholders, code, types, calls, paths, prose and numbers are left as they are."""
     for around in AROUND:
         assert redact(around.replace("{}", text)).text == around.replace("{}", text)
 
 
-def test_only_keys_where_that_is_agreed():
-    """`redact = "keys"` finds what it always found, and nothing else; `off` finds nothing."""
+def test_the_mode_keys_finds_only_keys():
+    """`redact = "keys"` finds key shapes and nothing else; `off` finds nothing."""
     key = "gh" + "p_" + "a1B2" * 9
     text = f"DB_PASSWORD=hunter22 TOKEN={key}"
     assert redact(text, "keys").text == "DB_PASSWORD=hunter22 TOKEN=[redacted: github-token]"
@@ -77,7 +77,7 @@ def test_only_keys_where_that_is_agreed():
 
 
 def test_a_known_key_keeps_its_own_mark():
-    """The exact kind says more than the name, also where it is known later than the name's own rule."""
+    """The exact kind says more than the name, also where it is recognised later than the name."""
     header = "eyJ" + "hbGciOiJIUzI1NiJ9" * 8
     token = f"{header}.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcdefghijklmnop"
     text = f'access_token = "{token}" and more'
@@ -88,8 +88,8 @@ def test_a_known_key_keeps_its_own_mark():
 
 
 def test_an_escaped_quote_does_not_end_a_value():
-    """Law 14: what stands behind an escaped quote is part of the secret, wherever the text is cut."""
-    # As long as what is looked at of a value, and longer: there its end is looked for without the rest of it.
+    """Law 14: text after an escaped quote is part of the secret, wherever the text is split."""
+    # As long as the examined part of a value, and longer: then the end is searched for without the rest of it.
     for middle in ("", "d4" * 29, "d4" * 50):
         text = f'password = "abc12{middle}\\"def\\\\" + rest'
         assert redact(text).text == 'password = "[redacted: assignment]" + rest'
@@ -99,7 +99,7 @@ def test_an_escaped_quote_does_not_end_a_value():
 
 
 def test_a_value_of_any_length_is_dropped_as_it_comes():
-    """Law 5: a secret that is known for one is not held back."""
+    """Law 5: a value that is known to be secret is not held back."""
     redactor = Redactor()
     out = redactor.feed("DB_PASSWORD=a1" + "b2" * 40)
     for _ in range(200):
@@ -109,7 +109,7 @@ def test_a_value_of_any_length_is_dropped_as_it_comes():
 
 
 def test_a_name_is_shown_at_once():
-    """Law 5: only a value that could still be a secret waits; names and ordinary text pass as they come."""
+    """Law 5: only a value that could still be a secret is held back; names and ordinary text pass at once."""
     redactor = Redactor()
     for text in ("The passw", "ord is in the vault, the tok", "en ", "too. My password: "):
         assert redactor.feed(text) == text
@@ -142,8 +142,8 @@ PIECES = st.one_of(
 
 
 @given(text=st.lists(PIECES, max_size=8).map("".join), cuts=st.lists(st.integers(0, 400), max_size=6))
-def test_pieces_come_out_as_the_whole(text, cuts):
-    """Law 14: the cuts do not matter, redacting twice is redacting once, and what is held back has a bound."""
+def test_pieces_are_redacted_as_the_whole(text, cuts):
+    """Law 14: splitting makes no difference, redacting twice is redacting once, and the held-back text is bounded."""
     whole = redact(text)
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     redactor, out = Redactor(), ""
@@ -154,8 +154,8 @@ def test_pieces_come_out_as_the_whole(text, cuts):
     assert redact(whole.text).text == whole.text
 
 
-def test_what_is_remembered_has_a_bound():
-    """A text without end costs no memory: beside what is held back only what a name may need is kept."""
+def test_the_memory_is_bounded():
+    """A text without end costs no memory: besides the held-back text only what a name may need is kept."""
     redactor = Redactor()
     for _ in range(200):
         redactor.feed("password=password=token: secret " * 10)
@@ -163,7 +163,7 @@ def test_what_is_remembered_has_a_bound():
 
 
 def test_the_standard_library_is_left_alone():
-    """≤ 1 % false hits on installed code, of the lines that name a secret; `python -m bench.false_hits` takes more."""
+    """≤ 1 % false hits on installed code, of the lines that name a secret; `python -m bench.false_hits` reads more."""
     root = Path(sysconfig.get_path("stdlib"))
     names = (
         "*.py",

@@ -1,4 +1,4 @@
-"""Law 14, LOG-13: no entry holds a secret, whatever it says; and what a model says comes through as it is said."""
+"""Law 14, LOG-13: no entry contains a secret, and text without a secret passes unchanged."""
 
 import msgspec
 import pytest
@@ -33,6 +33,7 @@ from wakelog.log.entry import (
     Custom,
     Failed,
     FaultReport,
+    KnownBody,
     Label,
     Message,
     ModelChange,
@@ -51,13 +52,15 @@ KEY = MAKE(Chance(1))
 MARK = f"[redacted: {WORD}]"
 SAID = f"use {KEY} now"
 
-BODIES = [
+BOUND_TEXT = Message(
+    message=Reply(content=(Text(text=SAID, bound={"id": "m"}), ToolCall(id="t", name="x", input={"a": [SAID]})))
+)
+SIGNED_THINKING = Message(message=Reply(content=(Thinking(thinking=SAID, signature="s"), Thinking(thinking=SAID))))
+BODIES: list[KnownBody] = [
     Message(message=Prompt(content=SAID)),
     Message(message=Prompt(content=(Text(text="hi"), Text(text=SAID)))),
-    Message(
-        message=Reply(content=(Text(text=SAID, bound={"id": "m"}), ToolCall(id="t", name="x", input={"a": [SAID]})))
-    ),
-    Message(message=Reply(content=(Thinking(thinking=SAID, signature="s"), Thinking(thinking=SAID)))),
+    BOUND_TEXT,
+    SIGNED_THINKING,
     Message(message=ToolResult(tool_call_id="t", content=(Text(text=SAID),))),
     Message(message=Note(content=SAID)),
     Queued(message=Prompt(content=SAID)),
@@ -90,8 +93,8 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.type)
-def test_no_entry_holds_a_secret(body):
-    """Law 14: wherever an entry can say something, a key is replaced by its mark, and nothing else is touched."""
+def test_no_entry_contains_a_secret(body):
+    """Law 14: in every field with text a key is replaced by its mark, and nothing else is changed."""
     clean = redact_entry(body)
     assert KEY not in encode(clean).decode()
     assert MARK in encode(clean).decode()
@@ -100,15 +103,15 @@ def test_no_entry_holds_a_secret(body):
     assert redact_entry(harmless) is harmless
 
 
-def test_what_is_exempt_names_something_or_is_computed():
-    """Law 14: the strings that are not redacted are ids and digests, and nothing else can be made exempt."""
+def test_only_ids_and_digests_are_exempt():
+    """Law 14: the strings that are not redacted are ids and digests, and nothing else can be exempt."""
     names = {name for fields in EXEMPT.values() for name in fields}
     ids = {name for name in names if name == "id" or name.endswith("_id")}
     references = {"session", "entry", "child_session", "keep", "copied_from", "head", "said"}
     assert names - ids - references == {"digest", "h", "hash", "context_digest", "request_digest", "input_digest"}
 
 
-def test_what_a_line_under_rules_1_did_not_redact_stays():
+def test_lines_under_rules_1_are_redacted_as_before():
     """Law 11: replay of a line that an older version wrote does not redact more than that version did."""
     started = ToolStarted(reply_id="r", tool_call_id="t", intent={"key": KEY})
     assert redact_entry(started, rules=1) is started
@@ -118,8 +121,8 @@ def test_what_a_line_under_rules_1_did_not_redact_stays():
         assert redact_entry(body, rules=1) == redact_entry(body)
 
 
-def test_parts_that_are_bound_do_not_outlive_a_hit():
-    """Law 14: a signed thought with a hit is dropped whole, a bound text or call loses what binds it."""
+def test_bound_parts_with_a_hit_are_unbound_or_dropped():
+    """Law 14: a signed thinking part with a hit is dropped, a bound text or call loses its bound data."""
     bound = {"id": "x"}
     clean = (
         Text(text="fine", bound=bound),
@@ -147,11 +150,11 @@ def test_parts_that_are_bound_do_not_outlive_a_hit():
     )
 
 
-def test_what_was_bound_to_other_words_is_let_go():
-    """A signature holds for the words as they came: a signed thought with a hit is gone, a bound text is unbound."""
-    reply = redact_entry(BODIES[2]).message
+def test_redacted_text_loses_its_signature():
+    """A signature is valid for the original text only: signed thinking is dropped, a bound text is unbound."""
+    reply = redact_entry(BOUND_TEXT).message
     assert reply.content[0] == Text(text=f"use {MARK} now")
-    assert redact_entry(BODIES[3]).message.content == (Thinking(thinking=f"use {MARK} now"),)
+    assert redact_entry(SIGNED_THINKING).message.content == (Thinking(thinking=f"use {MARK} now"),)
 
 
 def sieved(deltas):
@@ -160,22 +163,22 @@ def sieved(deltas):
 
 
 @pytest.mark.parametrize("cut", range(1, len(SAID)))
-def test_a_key_that_comes_in_pieces(cut):
-    """Law 14: however it is cut over deltas, no piece of the key comes through, and the words around it do."""
+def test_a_key_in_pieces_is_redacted(cut):
+    """Law 14: however it is split over deltas, no piece of the key passes, and the text around it does."""
     said = sieved([TextDelta(SAID[:cut]), TextDelta(SAID[cut:])])
     assert assemble_parts(said) == (Text(text=f"use {MARK} now"),)
     thought = sieved([ThinkingDelta(SAID[:cut]), ThinkingDelta(SAID[cut:], "signed")])
     assert assemble_parts(thought) == (Thinking(thinking=f"use {MARK} now"),)
 
 
-def test_what_is_bound_to_a_piece_holds_no_key():
-    """Law 14: a signature, or what a provider wants back, is journaled as well."""
+def test_bound_data_of_a_delta_is_redacted():
+    """Law 14: a signature, or data that a provider needs back, is in the journal, too."""
     said = sieved([TextDelta("hi", {"a": KEY}), ThinkingDelta("hm", KEY), ToolCallDelta("t", "x", {}, {"a": KEY})])
     assert said == [TextDelta("hi"), ThinkingDelta("hm"), ToolCallDelta("t", "x", {}, None)]
 
 
-def test_a_call_that_holds_one_is_marked():
-    """DESIGN 5: whoever decides sees by the mark that the call may not be run."""
+def test_a_call_with_a_secret_is_marked():
+    """Law 14: the mark shows the decision table that the call may not be run."""
     (call,) = sieved([ToolCallDelta("t", "curl", {"headers": {"x": SAID}}, {"id": "fc"})])
     assert call == ToolCallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None)
     assert has_redaction_mark(call.input)
@@ -185,6 +188,6 @@ def test_a_call_that_holds_one_is_marked():
 
 @given(st.lists(SPOKEN, max_size=8))
 @example([TextDelta("0"), ThinkingDelta(""), TextDelta("", {"id": "m1"})])
-def test_what_holds_none_comes_through_as_it_was(deltas):
+def test_text_without_a_secret_passes_unchanged(deltas):
     """RUN-8: signatures, bound ids, calls and their order: the same parts, whatever was held back for a while."""
     assert assemble_parts(sieved(deltas)) == assemble_parts(deltas)

@@ -1,4 +1,4 @@
-"""Redaction: no known key gets through, however the text is cut; ordinary text comes through as it is."""
+"""Redaction: every known key is found, however the text is split; ordinary text passes unchanged."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ from wakelog.redaction.shapes import LOOK_BEHIND
 ROUNDS = 4
 REACH = held_chars_max("assignments")
 FINDER = Finder((*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS))
-# What keys stand in: text, code, JSON, YAML, shell, addresses, and text of any of these written as a string.
+# Texts around keys: prose, code, JSON, YAML, shell, addresses, and any of these written as a string.
 FRAMES = (
     "{}",
     "My key is {}, please use it.",
@@ -51,7 +51,7 @@ FRAMES = (
     "a,{},b",
     "\t{}\t",
     "_{}",
-    # Long enough to be searched for runs and clues, and with signs of more than one byte.
+    # Long enough to be searched for runs and clues, and with characters of more than one byte.
     "Überlänge → 日本 " * 12 + "{}",
     "line\n" * 40 + "{}\n" + "long_but_harmless_name_of_something\n" * 4,
 )
@@ -61,15 +61,15 @@ TEMPLATES = ("ghp_${TOKEN}", "Bearer {token}", "postgres://{user}:{password}@{ho
 
 
 def made(word):
-    """Keys of a word, with what has to stand around each."""
+    """Yield keys of a word, with the text that must be around each."""
     chance = Chance(word)
     for _ in range(ROUNDS):
         for name, make in MADE:
             if name == word:
                 yield "", make(chance), ""
-        for name, make in IN_PLACE:
+        for name, make_with_place in IN_PLACE:
             if name == word:
-                yield make(chance)
+                yield make_with_place(chance)
 
 
 def fed(text, size):
@@ -83,14 +83,14 @@ def lines_of(secret):
 
 
 def test_every_shape_is_made():
-    """LOG-13: thirty kinds and more, each one planted by these tests."""
+    """LOG-13: at least thirty kinds, each one planted by these tests."""
     assert {name for name, _ in [*MADE, *IN_PLACE]} == set(WORDS)
     assert len(WORDS) >= 30
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_beginning_is_made(word):
-    """A beginning that no planted key has would be a line of the table that nothing defends."""
+def test_every_prefix_is_made(word):
+    """A prefix that no planted key has would be a line of the table without a test."""
     texts = [before + secret for before, secret, _ in made(word)]
     for shape in KEY_SHAPES:
         for start in shape.starts if shape.kind == word else ():
@@ -98,14 +98,14 @@ def test_every_beginning_is_made(word):
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_no_planted_key_gets_through(word):
-    """Law 14: in whatever it stands, nothing of a key is left but its mark."""
+def test_no_planted_key_passes(word):
+    """Law 14: in any surrounding text, nothing of a key is left but its mark."""
     for before, secret, behind in made(word):
         for frame in FRAMES if not before else ("{}", "first\n{}\nlast", "> {} <", *FRAMES[-2:]):
             text = frame.replace("{}", before + secret + behind) if "{{" not in frame else frame.format(secret)
             for rule in ("keys", "assignments"):
                 said = redact(text, rule)
-                # The first signs of some keys have no shape: where they have a name, it takes them out as well.
+                # The first characters of some keys have no shape: where they have a name, it removes them, too.
                 assert set(said.hits) <= ({word} if rule == "keys" else {word, "assignment"}), (text, said)
                 assert any(f"[redacted: {hit}]" in said.text for hit in said.hits)
                 for line in lines_of(secret):
@@ -114,8 +114,8 @@ def test_no_planted_key_gets_through(word):
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_key_cut_anywhere_is_still_a_key(word):
-    """Law 14, streamed text included: cut at every place, in two or in many, it comes out as the whole does."""
+def test_a_key_split_anywhere_is_still_a_key(word):
+    """Law 14, streamed text included: split at every place, in two or in many, it is redacted as the whole is."""
     before, secret, behind = next(iter(made(word)))
     text = f"It is {before}{secret}{behind} and so on."
     whole = redact(text)
@@ -131,8 +131,8 @@ def test_a_key_cut_anywhere_is_still_a_key(word):
 
 
 @pytest.mark.parametrize("behind", ["Z", "9", "z9Z9", "_", "-", "=", ".x", "+/", "@"])
-def test_what_follows_may_decide(behind):
-    """Law 14: where the sign behind a key says whether it is one, it is waited for."""
+def test_the_next_character_may_decide(behind):
+    """Law 14: where the character after a key decides whether it is one, it is waited for."""
     chance = Chance(behind)
     texts = [make(chance) for _, make in MADE] + ["".join(make(chance)[:2]) for _, make in IN_PLACE]
     texts += [
@@ -148,14 +148,14 @@ def test_what_follows_may_decide(behind):
             assert (out, tuple(redactor.hits)) == (whole.text, whole.hits)
 
 
-def test_one_beginning_may_stand_within_another():
-    """Every place is looked at, also those within the first words of a shape that it turned out not to be."""
+def test_one_prefix_may_be_inside_another():
+    """Every place is examined, also those within the prefix of a shape that did not match."""
     assert redact("x-api-key-" + Chance(6).some("0123456789abcdef", 32)).hits == ("mailgun-key",)
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_what_is_too_short_is_no_key(word):
-    """≤ 1 % false hits: the beginning alone, or a template in the place of the key, stays as it is."""
+def test_text_that_is_too_short_is_not_a_key(word):
+    """≤ 1 % false hits: the prefix alone, or a template in place of the key, stays as it is."""
     shape = next(shape for shape in KEY_SHAPES if shape.kind == word)
     for start in shape.starts:
         for text in (f"{start} and more", f"{start}${{TOKEN}}", f"{start}<your-key>", f"`{start}…`", start):
@@ -163,7 +163,7 @@ def test_what_is_too_short_is_no_key(word):
 
 
 def pieces():
-    """Fragments that make keys, halves of keys and what lies between."""
+    """Fragments that make keys, halves of keys and text between them."""
     chance = Chance(7)
     keys = [make(chance) for _, make in MADE] + ["".join(make(chance)) for _, make in IN_PLACE]
     begun = sorted({start[:size] for shape in KEY_SHAPES for start in shape.starts for size in (1, 2, len(start))})
@@ -183,8 +183,8 @@ TEXTS = st.lists(pieces(), max_size=8).map("".join)
 
 
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 600), max_size=6))
-def test_pieces_come_out_as_the_whole(text, cuts):
-    """Law 14: the cuts do not matter, and never more is held back than could still become a key."""
+def test_pieces_are_redacted_as_the_whole(text, cuts):
+    """Law 14: splitting makes no difference, and no more is held back than could still become a key."""
     whole = redact(text)
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     redactor, out = Redactor(), ""
@@ -196,24 +196,24 @@ def test_pieces_come_out_as_the_whole(text, cuts):
 
 @given(text=TEXTS)
 def test_redacting_twice_is_redacting_once(text):
-    """A mark is no secret, and makes none of what stands around it."""
+    """A mark is not a secret, and makes none of the text around it."""
     once = redact(text)
     assert redact(once.text).text == once.text
 
 
-# Every shape is tried at every place: that takes its time.
+# Every shape is tried at every place, which takes long.
 @settings(deadline=None, max_examples=40)
 @given(text=TEXTS)
 def test_no_place_is_overlooked(text):
-    """The quick look for places finds every one where a key really begins."""
+    """The fast search for places finds every one where a key begins."""
     text = LONG + text
     there = {(place, shape) for shape in FINDER.shapes for place in range(len(text)) if shape.found(text, place)}
     assert there <= {(place, shape) for place, shapes in FINDER.candidates(text, 0) for shape in shapes}
 
 
 @given(text=TEXTS)
-def test_a_place_is_decided_by_what_is_near(text):
-    """The cost of a place has a bound, and so hostile text costs no more than its length times that bound."""
+def test_a_place_is_decided_by_the_text_near_it(text):
+    """The cost of a place is bounded, so hostile text costs at most its length times that bound."""
     for place, shapes in FINDER.starts(text, 0):
         for shape in shapes:
             begin, end = max(0, place - LOOK_BEHIND), place + shape.reach
@@ -221,8 +221,8 @@ def test_a_place_is_decided_by_what_is_near(text):
             assert (near and near.end() + begin) == (far and far.end())
 
 
-def test_only_what_could_become_a_key_is_held():
-    """Law 5: ordinary text passes at once, and a key's beginning no longer than it can be one."""
+def test_only_text_that_could_become_a_key_is_held_back():
+    """Law 5: ordinary text passes at once, and the beginning of a key only as long as it can be one."""
     redactor = Redactor()
     assert redactor.feed("Hello, world. ") == "Hello, world. "
     assert redactor.feed("gh") == ""
@@ -238,8 +238,8 @@ def test_only_what_could_become_a_key_is_held():
     assert redactor.feed(" end") == " end"
 
 
-def test_a_key_of_any_length_is_held_no_longer_than_needed():
-    """Once it is known for one, the rest of a key is dropped as it comes."""
+def test_a_key_of_any_length_is_held_back_no_longer_than_needed():
+    """Once it is recognised, the rest of a key is dropped as it comes."""
     chance, redactor = Chance(2), Redactor()
     out = redactor.feed("-----BEGIN PRIVATE KEY-----\n" + chance.b64(48) + "\n")
     for _ in range(200):
@@ -250,7 +250,7 @@ def test_a_key_of_any_length_is_held_no_longer_than_needed():
 
 
 def test_a_user_that_is_a_key_is_redacted_too():
-    """What is kept before a password is looked at on its own."""
+    """The text before a password is examined on its own."""
     token = "gh" + "p_" + Chance(3).some(LETTERS, 36)
     said = redact(f"https://{token}:hunter22@example.org/x.git")
     assert said.text == "https://[redacted: github-token]:[redacted: url-password]@example.org/x.git"
@@ -258,7 +258,7 @@ def test_a_user_that_is_a_key_is_redacted_too():
 
 
 def test_values_are_redacted_at_any_depth():
-    """A call whose input had a secret is known by that; keys of objects are text, too."""
+    """Keys of objects are text, too; the hits tell that the input of a call was changed."""
     key = "gh" + "p_" + Chance(4).some(LETTERS, 36)
     value = {"a": [1, None, {"b": f"x {key}"}], key: True, "c": 1.5}
     clean, hits = redact_value(value)
@@ -267,14 +267,14 @@ def test_values_are_redacted_at_any_depth():
     assert redact_value({"a": ["b", 2]}) == ({"a": ["b", 2]}, ())
     assert redact_value({"a": Text(text=key)})[0] == {"a": {"type": "text", "text": "[redacted: github-token]"}}
     assert redact_value([frozenset({key})])[1] == ("github-token",)
-    deep = key
+    deep: object = key
     for _ in range(5_000):
         deep = [deep]
     assert redact_value(deep)[1] == ("github-token",)
 
 
-def test_what_stands_in_for_a_key_is_none():
-    """Code that names a secret and does not hold it stays as it is written."""
+def test_placeholders_are_not_keys():
+    """Code that names a secret and does not contain it stays as it is."""
     for text in (
         *TEMPLATES,
         "sk-ant-api03-...",
@@ -292,7 +292,7 @@ def test_what_stands_in_for_a_key_is_none():
 
 
 def ordinary():
-    """Texts that hold no secret: hashes, ids, pictures, lock files, packed scripts."""
+    """Texts without secrets: hashes, ids, pictures, lock files, minified scripts."""
     chance = random.Random(11)
     for _ in range(300):
         raw = chance.randbytes(chance.randint(40, 400))
@@ -318,7 +318,7 @@ def test_ordinary_text_is_left_alone():
 
 
 def sources(limit):
-    """Python's own library as installed: its tests hold addresses with passwords, the rest holds none."""
+    """Yield the files of Python's own library: its tests contain addresses with passwords, the rest contains none."""
     root = Path(sysconfig.get_path("stdlib"))
     paths = sorted(path for path in root.rglob("*.py") if "site-packages" not in path.parts)
     return paths[:: max(1, len(paths) // limit)]

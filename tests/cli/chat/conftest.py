@@ -1,4 +1,4 @@
-"""Chats on real terminals, in a store of their own. What they wrote can be replayed at the end (`shell`)."""
+"""Chats on real terminals, with a store of their own. The sessions they wrote are replayed at the end (`shell`)."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from tests.cli.chat.tmux import Pane
 
 @pytest.fixture
 def chat(shell, tmp_path_factory):
-    """Begins a chat; gives its terminal. Several may run side by side."""
+    """Start a chat; return its terminal. Several may run side by side."""
     panes = []
 
     def begin(*words, columns=80, rows=24, env=None, command="chat", ahead=()):
         environment = {**os.environ, **(env or {})}
         environment.pop("TMUX", None)
-        # A socket's path must be short, whatever the test is called.
+        # The path of a socket must be short, whatever the name of the test.
         folder = tmp_path_factory.mktemp("t", numbered=True)
         panes.append(Pane(folder, shell.command(command, *words), environment, columns, rows, shell.store, ahead))
         return panes[-1]
@@ -29,13 +29,13 @@ def chat(shell, tmp_path_factory):
 
 @pytest.fixture
 def gate(shell):
-    """What a tool waits at."""
+    """A pipe that a tool waits at."""
     return Gate(shell.folder / "gate")
 
 
 @pytest.fixture
 def mcp_servers(shell):
-    """Configures servers by their names, each by a line for the shell."""
+    """Configure servers by name, each by a shell command."""
 
     def write(**commands):
         tables = [

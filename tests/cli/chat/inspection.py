@@ -1,4 +1,4 @@
-"""What tests of chats look at: the log behind one, and a screen without what differs from run to run."""
+"""What tests of chats inspect: the log, and a screen without what differs from run to run."""
 
 import json
 import os
@@ -22,19 +22,19 @@ def prompts(shell, name="agent_user_1"):
 
 
 def steady(screen):
-    """A screen without what differs from run to run."""
+    """Return a screen without what differs from run to run."""
     return _VARYING.sub("*", screen).rstrip()
 
 
 class Gate:
-    """A pipe that a tool waits at until it is opened: a busy agent for exactly as long as a test wants it."""
+    """A pipe that a tool waits at until it is opened: the agent is busy for exactly as long as a test needs."""
 
     def __init__(self, path):
         self._path = path
         os.mkfifo(path)
 
     def call(self, command="cat {gate}"):
-        """A call of the tool that waits."""
+        """Return a call of the tool that waits."""
         return {"name": "shell", "input": {"command": command.format(gate=self._path.name)}}
 
     def open(self):

@@ -1,4 +1,4 @@
-"""A chat on a real terminal, as a person has it: screens compared, and everything done is an entry (RUN-12, RUN-13)."""
+"""A chat on a real terminal: screens are compared, and every action is an entry (RUN-12, RUN-13)."""
 
 import os
 import re
@@ -38,7 +38,7 @@ It says hello.
 
 
 def test_a_screen(shell, script, chat):
-    """Prompt, thought, Markdown, tool and status as they are seen."""
+    """Prompt, thinking, Markdown, tool and status as they are displayed."""
     (shell.folder / "notes.txt").write_text("hello\nthere\n")
     plan = "# A plan\n\nFirst *this*, then that:\n\n- one\n- two\n\n```python\nx = 1\n```\n"
     read = {"name": "read", "input": {"path": "notes.txt"}}
@@ -60,8 +60,8 @@ def test_a_screen(shell, script, chat):
     assert "`wakelog chat agent_user_1` continues this session" in pane.ended(0)
 
 
-def test_nothing_is_written_before_something_is_said(shell, chat):
-    """A session is made with the first message: looking at a chat leaves no trace."""
+def test_nothing_is_written_before_the_first_message(shell, chat):
+    """The first message creates the session: opening a chat leaves no trace."""
     pane = chat("--model", "demo")
     pane.expect(READY)
     for command in ("/tree", "/context", "/new", "/xyzzy"):
@@ -73,7 +73,7 @@ def test_nothing_is_written_before_something_is_said(shell, chat):
 
 
 def test_lines_and_pastes(shell, chat):
-    """Alt-Enter and Ctrl-J make lines; what is pasted stays one message, whatever it holds."""
+    """Alt-Enter and Ctrl-J insert a line end; pasted text stays one message, whatever it contains."""
     pane = chat("--model", "demo")
     pane.expect(READY)
     pane.type("one")
@@ -90,7 +90,7 @@ def test_lines_and_pastes(shell, chat):
 
 
 def test_history_over_sessions(shell, chat):
-    """Earlier messages come back with Up, also those of another chat; the file is its owner's alone."""
+    """Earlier messages come back with Up, also those of another chat; only the owner may read the file."""
     first = chat("--model", "demo")
     first.expect(READY)
     first.say("something said before")
@@ -108,8 +108,8 @@ def test_history_over_sessions(shell, chat):
 # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_once_always_and_no(shell, script, chat):
-    """What a tool is to be given is shown, a key decides, and the decision is an entry."""
+def test_the_answers_once_always_and_no(shell, script, chat):
+    """The input of the tool is shown, a key decides, and the decision is an entry."""
     calls = [{"name": "shell", "input": {"command": f"echo {word} >> ran"}} for word in ("one", "two", "three", "four")]
     model = script(*({"toolCalls": [call]} for call in calls), {"text": "Finished."})
     pane = chat("--model", model)
@@ -144,8 +144,8 @@ def lines_of_decisions(seen):
     return [line.rstrip() for line in seen.splitlines() if line.startswith(("· decided", "· context"))]
 
 
-def test_what_was_decided_elsewhere_is_shown_too(shell, script, chat):
-    """The line is drawn from the log: it makes no difference who wrote it."""
+def test_a_decision_of_another_process_is_shown(shell, script, chat):
+    """The line is drawn from the log, so it does not matter which process wrote it."""
     pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -158,8 +158,8 @@ def test_what_was_decided_elsewhere_is_shown_too(shell, script, chat):
 TOUCH = {"name": "shell", "input": {"command": "touch ran"}}
 
 
-def test_a_message_is_no_answer(shell, script, chat):
-    """Whatever its first letter is (RUN-13); a question that is left waits, and the exit code says so."""
+def test_a_message_is_not_an_answer(shell, script, chat):
+    """Whatever its first letter is (RUN-13); an open question stays open, and the exit code says so."""
     pane = chat("--model", script({"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -178,8 +178,8 @@ def test_a_message_is_no_answer(shell, script, chat):
     assert (shell.folder / "ran").exists()
 
 
-def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat, gate):
-    """RUN-13: a letter that stands in the line when the question comes is a message, though it would be an answer."""
+def test_text_typed_before_a_question_does_not_answer_it(shell, script, chat, gate):
+    """RUN-13: a letter that is in the input when the question comes is a message, though it would be an answer."""
     pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -197,8 +197,8 @@ def test_what_was_typed_before_a_question_does_not_answer_it(shell, script, chat
     pane.expect("✗ shell touch ran · denied")
 
 
-def test_keys_on_their_way_do_not_answer(shell, script, chat, gate):
-    """RUN-13: pressed while the program could not draw, whatever it finds first when it can."""
+def test_keys_in_the_buffer_do_not_answer(shell, script, chat, gate):
+    """RUN-13: keys pressed before the question was drawn, in whatever order the program reads them."""
     pane = chat("--model", script({"toolCalls": [gate.call()]}, {"toolCalls": [TOUCH]}, {"text": "Finished."}))
     pane.expect(READY)
     pane.say("go")
@@ -240,7 +240,7 @@ def test_a_change_is_shown_before_it_is_approved(shell, script, chat):
 
 
 def test_queued_and_steered_while_busy(shell, script, chat, gate):
-    """Typing goes on; Enter queues, /steer and Alt-S are seen at the next step (RUN-11)."""
+    """Typing continues; Enter queues, /steer and Alt-S are used at the next step (RUN-11)."""
     model = script({"toolCalls": [gate.call()]}, {"text": "One."}, {"text": "Two."})
     pane = chat("--model", model, "--yes")
     pane.expect(READY)
@@ -265,8 +265,8 @@ def test_queued_and_steered_while_busy(shell, script, chat, gate):
     ]
 
 
-def test_a_message_waits_though_the_instructions_were_changed(shell, script, chat, gate):
-    """LOG-14: an agent that rewrites AGENTS.md works on with what it began with; the next run reads it."""
+def test_a_message_is_queued_though_the_instructions_changed(shell, script, chat, gate):
+    """LOG-14: an agent that rewrites AGENTS.md continues with the old text; the next run reads the new one."""
     instructions = shell.folder / "AGENTS.md"
     instructions.write_text("Be brief.\n")
     model = script(
@@ -312,8 +312,8 @@ def test_a_turn_is_cancelled_as_an_entry(shell, script, chat, gate, key):
     pane.expect("Never.")
 
 
-def test_pressed_twice_it_leaves_and_wake_goes_on(shell, script, chat, gate):
-    """A tool that does not stop at once keeps nobody: the log is like that of a process that was killed."""
+def test_a_second_press_leaves_and_wake_continues(shell, script, chat, gate):
+    """A tool that does not stop at once does not delay leaving: the log is like that of a killed process."""
     stubborn = "trap '' TERM INT; cat {gate}"
     model = script({"toolCalls": [gate.call(stubborn)]}, {"text": "Never."})
     pane = chat("--model", model, "--yes")
@@ -326,7 +326,7 @@ def test_pressed_twice_it_leaves_and_wake_goes_on(shell, script, chat, gate):
     assert "cancelled" in kinds(shell)
 
 
-def test_leaving_while_busy_says_how_to_go_on(shell, script, chat, gate):
+def test_leaving_while_busy_says_how_to_continue(shell, script, chat, gate):
     model = script({"toolCalls": [gate.call()]}, {"text": "Finished."})
     pane = chat("--model", model, "--yes")
     pane.expect(READY)
@@ -337,7 +337,7 @@ def test_leaving_while_busy_says_how_to_go_on(shell, script, chat, gate):
     assert "Finished." in shell("wake", "agent_user_1").out
 
 
-def test_idle_it_takes_two_presses_to_leave(chat):
+def test_an_idle_chat_takes_two_presses_to_leave(chat):
     pane = chat("--model", "demo")
     pane.expect(READY)
     pane.press("C-c")

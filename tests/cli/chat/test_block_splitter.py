@@ -1,4 +1,4 @@
-"""Markdown while it comes: whatever the cuts, the same blocks; none is taken back, and no line is lost."""
+"""Streamed Markdown: however it is split, the same blocks; a displayed block never changes, and no line is lost."""
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ texts = st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=8)), max_siz
 
 
 def blocks_of(text):
-    """The blocks of a whole text."""
+    """Return the blocks of a whole text."""
     splitter = BlockSplitter()
     return [*splitter.feed(text), *splitter.finish()]
 
@@ -55,25 +55,25 @@ def cut(text, places):
 
 
 @given(texts, st.lists(st.integers(0, 300), max_size=12))
-def test_whatever_the_cuts_the_same_blocks(text, places):
+def test_any_split_gives_the_same_blocks(text, places):
     blocks, splitter = fed(cut(text, places))
     assert [*blocks, *splitter.finish()] == blocks_of(text)
     assert splitter.finish() == []
 
 
 @given(texts, texts)
-def test_a_block_that_has_left_is_never_taken_back(text, more):
+def test_a_finished_block_never_changes(text, more):
     assert blocks_of(text + more)[: len(fed([text])[0])] == fed([text])[0]
 
 
 @given(texts)
-def test_no_line_that_says_anything_is_lost(text):
+def test_no_line_with_text_is_lost(text):
     said = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
     assert [line for block in blocks_of(text) for line in block.split("\n") if line.strip()] == said
 
 
 @given(texts, st.integers(1, 9))
-def test_the_rest_is_the_end_of_what_has_not_left(text, most):
+def test_the_rest_is_the_unfinished_end(text, most):
     _, splitter = fed([text])
     rest = splitter.last_lines(most)
     left = [line for block in splitter.finish() for line in block.split("\n") if line.strip()]
@@ -106,7 +106,7 @@ def test_blocks(text, blocks):
     assert blocks_of(text) == blocks
 
 
-def test_a_finished_block_leaves_at_once():
-    """A person does not wait for the rest: a paragraph leaves with the blank line behind it, code with its fence."""
+def test_a_finished_block_is_given_at_once():
+    """A paragraph with the blank line after it, code with its closing fence."""
     assert [fed(["a\n\n"])[0], fed(["# H\n"])[0], fed(["```\nx\n```\n"])[0]] == [["a"], ["# H"], ["```\nx\n```"]]
     assert fed(["- a\n\n"])[0] == []

@@ -1,4 +1,4 @@
-"""The commands of a chat: each an entry where it changes something, each with what the command line says."""
+"""The commands of a chat: each change is an entry, and the output is that of the command line."""
 
 from tests.cli.chat.inspection import READY, entries, kinds, prompts
 
@@ -16,7 +16,7 @@ def said(pane, text, answer):
 
 
 def test_branches(shell, script, chat):
-    """/head goes on from an earlier entry, /fork in a session of its own; nothing is copied and nothing lost."""
+    """/head continues from an earlier entry, /fork in a new session; nothing is copied and nothing is lost."""
     pane = begun(chat, script({"text": "One."}, {"text": "Two."}, {"text": "Three."}))
     said(pane, "first", "One.")
     said(pane, "second", "Two.")
@@ -64,8 +64,8 @@ def test_settings(shell, script, chat):
     said(pane, "hello", "I am the demo model")
 
 
-def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
-    """RUN-13: `always` is every call of one tool, and says so; `show` and `tree` name it; /ask lets it ask again."""
+def test_always_is_named_and_revoked(shell, script, chat):
+    """RUN-13: `always` allows every call of one tool, and says so; `show` and `tree` name it; /ask revokes it."""
     calls = [{"toolCalls": [{"name": "shell", "input": {"command": f"echo {at} >> ran"}}]} for at in range(3)]
     pane = begun(chat, script(*calls[:2], {"text": "One."}, calls[2], {"text": "Two."}))
     pane.say("go")
@@ -89,8 +89,8 @@ def test_what_was_always_allowed_is_named_and_taken_back(shell, script, chat):
     assert (shell.folder / "ran").read_text() == "0\n1\n"
 
 
-def test_a_turn_that_failed_is_tried_again(shell, script, chat):
-    """RUN-12: from where it began to fail, as `wakelog wake --retry` does; where none did, that is said."""
+def test_a_failed_turn_is_retried(shell, script, chat):
+    """RUN-12: from where it began to fail, as `wakelog wake --retry` does; without a failure that is said."""
     pane = begun(chat, script({"error": {"kind": "auth", "message": "no such key"}}, {"text": "Better."}))
     pane.say("go")
     pane.expect("the turn failed: no such key; /retry runs it again")
@@ -107,7 +107,7 @@ def test_a_turn_that_failed_is_tried_again(shell, script, chat):
 
 
 def test_sessions(shell, script, chat):
-    """/new begins another one, on the same terms, with the next message."""
+    """/new creates another session, with the same settings, at the next message."""
     pane = begun(chat, script({"text": "One."}), "--agent", "crab")
     said(pane, "first", "One.")
     pane.say("/new")
@@ -117,7 +117,7 @@ def test_sessions(shell, script, chat):
     assert prompts(shell, "crab_user_2") == ["again"]
 
 
-def test_looking(script, chat):
+def test_commands_that_only_read(script, chat):
     pane = begun(chat, script({"text": "One."}), "--system", "Be very brief.")
     said(pane, "first", "One.")
     pane.say("/context")
@@ -136,8 +136,8 @@ def test_looking(script, chat):
     pane.ended(0)
 
 
-def test_busy_sessions_are_not_left_behind(script, chat, gate):
-    """What would take the session away from under a running agent waits; what only looks does not."""
+def test_a_busy_session_is_not_left(script, chat, gate):
+    """Commands that would leave a running session wait; commands that only read do not."""
     pane = begun(chat, script({"toolCalls": [gate.call()]}, {"text": "Finished."}), "--yes")
     pane.say("go")
     pane.expect("shell cat gate")
@@ -151,7 +151,7 @@ def test_busy_sessions_are_not_left_behind(script, chat, gate):
 
 
 def test_completion(script, chat):
-    """Commands, and behind them entries, models and sessions; Tab takes the first."""
+    """Commands, and after them entries, models and sessions; Tab takes the first."""
     pane = begun(chat, script({"text": "One."}))
     said(pane, "first of all", "One.")
     pane.type("/f")
@@ -167,8 +167,8 @@ def test_completion(script, chat):
     pane.expect("agent_user_1  first of all")
 
 
-def test_a_message_that_cannot_be_said_is_not_lost(shell, script, chat):
-    """A session that came to its end meanwhile takes no message; the words are still there to be said elsewhere."""
+def test_a_refused_message_is_not_lost(shell, script, chat):
+    """A session that was ended meanwhile takes no message; the text stays in the input."""
     pane = begun(chat, script({"text": "One."}))
     said(pane, "first", "One.")
     (shell.folder / "script.jsonl").unlink()
@@ -182,8 +182,8 @@ def test_a_message_that_cannot_be_said_is_not_lost(shell, script, chat):
     assert seen
 
 
-def test_the_model_that_was_named_last_answers(shell, script, chat):
-    """One that the command line named, and that no message has brought in yet, gives way to /model."""
+def test_the_last_named_model_answers(shell, script, chat):
+    """/model replaces a model of the command line that no message has used yet."""
     pane = begun(chat, script({"text": "One."}))
     said(pane, "first", "One.")
     pane.press("C-d")

@@ -1,4 +1,4 @@
-"""What a typed line means: never a command by mistake, never said by mistake."""
+"""The meaning of a typed line: a message is never taken for a command, nor a command for a message."""
 
 import pytest
 from hypothesis import given
@@ -45,19 +45,19 @@ def test_meaning(typed, meant):
         ("/tree now", "/tree takes no argument"),
     ],
 )
-def test_what_cannot_be_followed_says_what_to_do(typed, why):
+def test_an_invalid_command_says_what_to_do(typed, why):
     assert parse_line(typed) == IgnoredLine(why)
 
 
 @given(st.text())
-def test_every_text_means_something(typed):
-    """A message keeps every word; nothing that begins like a command is said."""
+def test_every_text_has_a_meaning(typed):
+    """A message keeps every word; a text that begins like a command is never sent."""
     found = parse_line(typed)
     if isinstance(found, SendMessage):
         assert found.text == typed.strip("\n") or "/" + found.text == typed.strip("\n")
         assert found.text.strip()
 
 
-def test_every_command_is_done_and_explained():
+def test_every_command_has_an_action_and_a_description():
     assert list(COMMANDS) == list(ACTIONS)
     assert all(command.help and len(command_usage(command)) <= 24 for command in COMMANDS.values())

@@ -1,4 +1,4 @@
-"""`docs/chat.md` cannot lie: its commands are those there are, and its picture is drawn as a chat draws."""
+"""`docs/chat.md` is true: its commands are those that exist, and its picture is drawn as a chat draws."""
 
 import re
 from pathlib import Path

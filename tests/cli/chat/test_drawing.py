@@ -1,4 +1,4 @@
-"""How things look: bounded, never wider than the terminal, and nothing of what was stored reaches it raw (law 13)."""
+"""Drawing of items: bounded, never wider than the terminal, and stored text is always escaped (law 13)."""
 
 import re
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.cli.payloads import PAYLOADS
 from wakelog.cli.chat.drawing import ItemLayout, diff_lines, diff_tool_call, draw_item
-from wakelog.cli.chat.items import Block, Decision, Notice, RunningTool, Thought, ToolUse, UserMessage
+from wakelog.cli.chat.items import Block, Decision, Item, Notice, RunningTool, Thought, ToolUse, UserMessage
 from wakelog.cli.chat.live_area import (
     FrameTime,
     StatusFigures,
@@ -23,7 +23,7 @@ from wakelog.cli.chat.transcript import ChatTranscript
 from wakelog.cli.ui.safe_text import hostile_characters
 from wakelog.cli.ui.terminal import TerminalStyle, text_width
 from wakelog.log.content import Prompt, TextDelta, ToolResult, Usage
-from wakelog.log.entry import AttentionResolved, Queued
+from wakelog.log.entry import AttentionResolved, Entry, ModelCall, Queued
 from wakelog.ports.catalogs import SessionRow
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -37,7 +37,7 @@ def result(text="", **more):
 
 
 def everything(text):
-    """Every way in which a stored text can come out."""
+    """Yield a stored text in every way in which it can be drawn."""
     markdown = [
         text,
         f"# {text}",
@@ -46,7 +46,7 @@ def everything(text):
         f"| {text} |\n|---|\n| {text} |",
         f"[{text}]({text})",
     ]
-    shown = [
+    shown: list[Item] = [
         UserMessage(text),
         *map(Block, markdown),
         Block(f"![{text}](http://x/{text})\n\n> `{text}` **{text}**"),
@@ -76,20 +76,20 @@ def everything(text):
 def talking(text):
     talk = ChatTranscript("s")
     talk.queue["q"] = Queued(message=Prompt(content=text))
-    talk._model_call("r", "reply", None)
+    talk.add_entry("s", Entry(b"{}", ModelCall(id="c", reply_id="r", timestamp="2026-01-01T00:00:00.000Z"), 1))
     talk.add_piece("r", TextDelta(text))
     return talk
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_nothing_stored_reaches_a_terminal_raw(text):
-    """Colours are ours; whatever else would be obeyed, hidden or turned round comes out as a sign."""
+def test_no_stored_text_reaches_a_terminal_unescaped(text):
+    """Colours are wakelog's own; every other control or hidden character is drawn as a symbol."""
     for line in everything(text):
         assert not hostile_characters().search(COLOUR.sub("", line)), line
 
 
 @given(st.text())
-def test_no_markdown_reaches_a_terminal_raw(text):
+def test_no_markdown_reaches_a_terminal_unescaped(text):
     for look in (BRIGHT, PLAIN, TerminalStyle(utf8=False, width=20)):
         for line in markdown_lines(look, text):
             assert not hostile_characters().search(COLOUR.sub("", line))
@@ -114,12 +114,12 @@ def test_markdown():
 
 
 def test_html_is_text():
-    """A tag that was swallowed would be something the model said and nobody saw."""
+    """A dropped tag would be text of the model that the reader never sees."""
     assert drawn("Use <div> and <!-- this --> &lt;b&gt;") == ["Use <div> and <!-- this --> <b>"]
     assert drawn("<script>alert(1)</script>") == ["<script>alert(1)</script>"]
 
 
-def test_code_is_coloured_and_words_are_not_lost_without_colours():
+def test_code_is_coloured_and_no_text_is_lost_without_colours():
     code = "```python\ndef f():\n    return 1\n```"
     assert COLOUR.search("".join(drawn(code, BRIGHT)))
     assert [COLOUR.sub("", line) for line in drawn(code, BRIGHT)] == drawn(code) == [" def f():", "     return 1"]
@@ -144,8 +144,8 @@ def test_ascii_where_there_is_no_utf8():
     assert all(line.isascii() for line in markdown_lines(PLAIN, text, boxes=False))
 
 
-def test_a_huge_block_is_not_laid_out():
-    """The terminal wraps it; nothing here takes a time that grows with more than its length."""
+def test_a_very_long_block_is_not_laid_out():
+    """The terminal wraps it; the time grows with its length only."""
     assert drawn("x" * 200_000) == ["x" * 200_000]
 
 
@@ -168,7 +168,7 @@ def test_a_tool_is_one_line():
     assert lines_of(ToolUse("shell", ls, result("a\nb")), plain) == ["v shell ls - 2 lines"]
 
 
-def test_long_things_are_folded_with_a_count():
+def test_long_items_are_shortened_with_a_count():
     many = "\n".join(f"line {number}" for number in range(50))
     assert lines_of(UserMessage(many))[-1] == "  … 38 more lines"
     assert lines_of(ToolUse("x", {}, result(many, status="error")))[-1] == "  … 46 more lines"
@@ -193,8 +193,8 @@ FAMILY = "👨\u200d👩\u200d👧"
 
 
 @given(st.lists(st.sampled_from([FAMILY, "🇩🇪", "👍🏽", "w", "日"]), min_size=1, max_size=40))
-def test_the_end_of_a_thought_is_cut_between_signs(said):
-    """As many of the last signs as have room, none of them torn."""
+def test_the_end_of_thinking_is_cut_between_graphemes(said):
+    """As many of the last graphemes as have room, none of them split."""
     ends = ["".join(said[at:]) for at in range(len(said))]
     for between in (" ", ""):
         shown = thinking_line(PLAIN, between.join(said))
@@ -202,7 +202,7 @@ def test_the_end_of_a_thought_is_cut_between_signs(said):
         assert text_width(shown) <= 60
 
 
-def test_a_thought_is_one_line():
+def test_thinking_is_one_line():
     assert lines_of(Thought("First this.\nThen " + "that " * 50)) == ["∴ thought, 53 words: First this."]
 
 
@@ -218,10 +218,17 @@ def test_lines_of_tools_fit(columns):
 # ── diffs ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def edit_diff(given):
+    """Return the diff of an `edit` call, which must have one."""
+    lines = diff_tool_call("edit", given)
+    assert lines is not None
+    return lines
+
+
 def test_diffs():
     given = {"path": "x", "old": "a\nb\nc", "new": "a\nB\nc"}
     assert diff_tool_call("edit", given) == [(" ", "a"), ("-", "b"), ("+", "B"), (" ", "c")]
-    assert diff_tool_call("edit", {**given, "all": True})[0] == (" ", "(all: true)")
+    assert edit_diff({**given, "all": True})[0] == (" ", "(all: true)")
     assert diff_tool_call("write", {"path": "x", "content": "a\nb\n"}) == [("+", "a"), ("+", "b")]
     assert diff_tool_call("write", {"path": "x", "content": ""}) == []
     assert [
@@ -235,16 +242,16 @@ def test_diffs():
     st.lists(st.sampled_from(["a", "b", "c", "? x", "- y", ""]), max_size=8),
     st.lists(st.sampled_from("abc"), max_size=8),
 )
-def test_a_diff_holds_everything(old, new):
-    """Nobody approves what they have not seen: both sides can be read from it."""
-    lines = diff_tool_call("edit", {"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
+def test_a_diff_is_complete(old, new):
+    """Both sides of a change can be read from it, so the approval covers what is shown."""
+    lines = edit_diff({"path": "x", "old": "\n".join(old), "new": "\n".join(new)})
     assert "\n".join(line for sign, line in lines if sign != "+") == "\n".join(old)
     assert "\n".join(line for sign, line in lines if sign != "-") == "\n".join(new)
 
 
 def test_a_very_long_change_is_not_compared():
     old = "\n".join(map(str, range(3_000)))
-    assert diff_tool_call("edit", {"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
+    assert edit_diff({"path": "x", "old": old, "new": "y"})[-1] == ("+", "y")
 
 
 # ── the status ───────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +275,7 @@ def test_the_status_line():
 
 
 @pytest.mark.parametrize("columns", [12, 20, 40, 60, 80])
-def test_a_narrow_status_keeps_what_matters_most(columns):
+def test_a_narrow_status_line_keeps_the_most_important_parts(columns):
     line = status_line(TerminalStyle(width=columns), KNOWN, "working", 1)
     assert text_width(line) <= columns
     assert line.startswith("crab_user_")

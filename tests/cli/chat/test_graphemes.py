@@ -1,4 +1,4 @@
-"""Signs of many characters in the frames of a chat: one cell each, whole, and what follows stands where it should."""
+"""Graphemes of many characters in the frames of a chat: one cell each, never split, and text after them in place."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ ODD = ["\U0003f000", "\U00100000", "\U0003f001\u0301"]
 
 
 def drawn(line, columns=20):
-    """The cells of a line in a window."""
+    """Return the cells of a line in a window."""
     screen = Screen()
     window = GraphemeWindow(FormattedTextControl(GraphemeWindow.placeholders.replace(line)))
     place = WritePosition(0, 0, columns, 1)
@@ -25,8 +25,8 @@ def drawn(line, columns=20):
 
 
 @given(st.lists(st.sampled_from([*SIGNS, *ODD, "a", "e\u0301", "·"]), max_size=20))
-def test_a_line_is_laid_out_as_wide_as_it_is(given_signs):
-    """And what is put in can be had back, also what looks like a stand-in itself."""
+def test_a_line_is_laid_out_in_its_width(given_signs):
+    """The text can be read back, also text that looks like a placeholder."""
     stand_ins = GraphemePlaceholders()
     line = "".join(given_signs)
     put = stand_ins.replace(line)
@@ -35,14 +35,14 @@ def test_a_line_is_laid_out_as_wide_as_it_is(given_signs):
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-def test_a_sign_is_one_cell(sign):
+def test_a_grapheme_is_one_cell(sign):
     screen, row = drawn(f"a{sign}b")
     assert [cell.char for cell in row[:4]] == ["a", sign, "", "b"]
     assert row[1].width == 2
     assert screen.zero_width_escapes[0][3] in ("\x1b[4G", "")
 
 
-def test_what_has_no_room_is_left_out_whole():
+def test_a_grapheme_without_room_is_left_out_whole():
     _, row = drawn("🇩🇪" * 5, 6)
     assert [cell.char for cell in row if cell.char.strip()] == ["🇩🇪"] * 3
 
@@ -53,8 +53,8 @@ def test_colours_stay():
     assert stand_ins.replace("\x1b[2m🏽\x1b[0m").endswith("\x1b[0m")
 
 
-def test_there_is_no_end_of_stand_ins():
-    """However many different signs come by: the last ones are drawn right."""
+def test_placeholders_are_reused():
+    """However many different graphemes were drawn, the last ones are drawn correctly."""
     stand_ins = GraphemePlaceholders()
     for number in range(10_000):
         last = "👍🏽" + chr(0x300 + number % 100) + chr(0x300 + number // 100)

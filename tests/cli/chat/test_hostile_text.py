@@ -1,4 +1,4 @@
-"""Whatever is stored or pasted, the terminal is told nothing but what to show (law 13). tmux would have obeyed."""
+"""No stored or pasted text controls the terminal (law 13). tmux would have obeyed it."""
 
 import re
 
@@ -6,10 +6,10 @@ from tests.cli.chat.inspection import READY, prompts
 from tests.cli.payloads import PAYLOADS, READER, TERMINAL
 from wakelog.session import Session
 
-# What the program itself may send: colours, the cursor, lines to be erased, modes of the terminal it needs.
+# Sequences that the program itself may send: colours, cursor, erasing lines, terminal modes.
 _OURS = re.compile(
     rb"\x1b\[[0-9;]*[ABCDGHJKm]|\x1b\[\?[0-9;]+[hl]|\x1b\[[0-9]* ?q|\x1b\[>[0-9;]*[mu]|[\r\n\x08]"
-    # What was read last may have been cut in the middle.
+    # The last sequence that was read may be incomplete.
     rb"|\x1b(?:\[[?0-9;]*)?$"
 )
 _HIDDEN = re.compile(
@@ -31,7 +31,7 @@ _FORBIDDEN = (
 
 
 def harmless(pane):
-    """Nothing of ours was turned into a command: not the title, not the clipboard, not a byte that is not ours."""
+    """Assert that no stored text became a command: not the title, not the clipboard, no unknown sequence."""
     raw = bytes(pane.raw)
     assert [found for found in _FORBIDDEN if found in raw] == []
     rest = _OURS.sub(b"", raw).decode(errors="replace")
@@ -42,7 +42,7 @@ def harmless(pane):
 HOSTILE = "".join(f"{payload}\n\n" for payload in PAYLOADS)
 
 
-def test_in_everything_a_model_says(shell, script, chat):
+def test_in_everything_that_a_model_sends(shell, script, chat):
     call = {
         "name": "shell",
         "input": {"command": "printf '\\033]0;evil\\007\\033[2J\\n\\033[31mred'", TERMINAL[4]: READER[0]},
@@ -62,8 +62,8 @@ def test_in_everything_a_model_says(shell, script, chat):
     harmless(pane)
 
 
-def test_in_what_is_pasted(shell, chat):
-    """The text is said as it was pasted; its picture, while it is typed and afterwards, is made of signs."""
+def test_in_pasted_text(shell, chat):
+    """The text is sent as it was pasted; in the input and afterwards it is drawn as symbols."""
     pasted = "".join(f"{text} " for text in READER[:8]) + "\x07bell\x08back"
     pane = chat("--model", "demo", rows=40, columns=120)
     pane.expect(READY)
@@ -76,7 +76,7 @@ def test_in_what_is_pasted(shell, chat):
 
 
 def test_in_titles_names_and_queues(shell, store, chat):
-    """Opened, picked and listed: titles, prompts, models and folders are stored by anybody."""
+    """Opened, picked and listed: titles, prompts, models and folders may come from other programs."""
     for payload in (TERMINAL[3], TERMINAL[6], READER[0], READER[-1], "x" * 5_000):
         session = Session.create(store, agent="crab", sender="user")
         session.rename(payload)
@@ -101,8 +101,8 @@ def test_in_titles_names_and_queues(shell, store, chat):
     harmless(other)
 
 
-def test_a_huge_line(shell, script, chat):
-    """A line of a megabyte comes out whole, and the chat goes on."""
+def test_a_very_long_line(shell, script, chat):
+    """A line of a megabyte is printed whole, and the chat continues."""
     pane = chat("--model", script({"text": "y" * 1_000_000 + "Z", "deltaChars": 50_000}, {"text": "Fine."}))
     pane.expect(READY)
     pane.say("x" * 2_000)

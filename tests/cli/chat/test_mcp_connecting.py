@@ -1,4 +1,4 @@
-"""A session that begins with MCP servers: they are waited for beside the drawing, and none of them can hold it up."""
+"""A session that begins with MCP servers: the chat stays responsive while they start."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from tests.cli.chat.inspection import READY, entries, kinds, prompts
 from tests.tools.mcp.serving import PLAIN
 
 
-def test_the_line_lives_while_servers_start(shell, chat, gate, mcp_servers):
-    """One that is dead is a line, one that is slow is waited for; whoever types goes on, and all of it is said."""
+def test_the_input_works_while_servers_start(shell, chat, gate, mcp_servers):
+    """A dead server is reported in a line, a slow one is waited for; typed messages are sent afterwards."""
     slow = f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}"
     mcp_servers(slow=slow, dead="echo no luck >&2; exit 1")
     pane = chat("--model", "demo", columns=160)
@@ -29,8 +29,8 @@ def test_the_line_lives_while_servers_start(shell, chat, gate, mcp_servers):
     assert told
 
 
-def test_a_message_can_be_taken_back_while_servers_start(shell, chat, mcp_servers):
-    """Nothing was written, the words stand in the line again, and the server has gone; so it is for who leaves."""
+def test_a_message_can_be_cancelled_while_servers_start(shell, chat, mcp_servers):
+    """Nothing is written, the text is in the input again, and the server is stopped; the same when leaving."""
     os.mkfifo(shell.folder / "gate")
     mcp_servers(mute=f"echo $$ > {shell.folder}/gate; exec sleep 600")
     pane = chat("--model", "demo", columns=160)
@@ -50,7 +50,7 @@ def test_a_message_can_be_taken_back_while_servers_start(shell, chat, mcp_server
     assert not os.path.exists(f"/proc/{begun}")
 
 
-def test_a_server_that_is_slow_to_go_is_seen_to_be_stopped(shell, chat, mcp_servers):
+def test_a_server_that_is_slow_to_stop(shell, chat, mcp_servers):
     """Esc is answered at once, however long the server takes."""
     os.mkfifo(shell.folder / "gate")
     mcp_servers(mute=f"trap '' TERM INT; echo > {shell.folder}/gate; while :; do sleep 1; done")
@@ -64,7 +64,7 @@ def test_a_server_that_is_slow_to_go_is_seen_to_be_stopped(shell, chat, mcp_serv
     pane.until(lambda seen: "› list ." in seen and "stopping" not in seen)
 
 
-def test_a_session_that_was_made_and_never_run_waits_for_them_too(shell, chat, gate, mcp_servers):
+def test_a_session_that_was_never_run_waits_for_servers_too(shell, chat, gate, mcp_servers):
     mcp_servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
     assert shell.process("new", "--model", "demo").code == 0
     pane = chat("agent_user_1", columns=160)

@@ -1,4 +1,4 @@
-"""A chat starts each MCP server once, keeps it from turn to turn, begins it anew when it died, and leaves none."""
+"""A chat starts each MCP server once, keeps it between turns, restarts it when it died, and stops it at the end."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ SEE = [{"toolCalls": [{"name": "mcp__plain__folder", "input": {}}]}, {"text": "T
 
 @pytest.fixture
 def turns(shell, script, chat):
-    """A chat whose model asks for a tool of the server, turn after turn."""
+    """A chat whose model calls a tool of the server, turn after turn."""
     pane = chat("--model", script(*SEE * 4), columns=120)
     pane.expect(READY)
     return Turns(shell, pane)
@@ -27,7 +27,7 @@ class Turns:
         self.shell, self.pane, self.count = shell, pane, 0
 
     def take(self):
-        """One more turn; gives how its call was settled."""
+        """Play one more turn; return how its call was settled."""
         self.count += 1
         self.pane.say(f"look {self.count}")
         self.pane.until(lambda seen: seen.count("That is all.") == self.count and self.pane.rests(seen))
@@ -35,12 +35,12 @@ class Turns:
         return [message.get("settled", "ok") for message in said if message["role"] == "toolResult"][-1]
 
 
-def test_a_server_is_started_once_and_begun_anew_when_it_was_killed(starts, turns):
-    """RUN-7: to list its tools and to run them in three turns it is one process; what is killed is another one then."""
+def test_a_server_is_started_once_and_restarted_when_killed(starts, turns):
+    """RUN-7: one process lists the tools and runs them in three turns; after a kill there is another one."""
     assert [turns.take() for _ in range(3)] == ["ok"] * 3
     (first,) = starts()
     os.kill(first, signal.SIGKILL)
-    # Its guard has gone too: so the chat knows.
+    # Its guard process has ended, too, which is how the chat knows.
     until(lambda: not children(turns.pane.pid()))
     assert turns.take() == "ok"
     assert len(starts()) == 2
@@ -61,7 +61,7 @@ def test_a_new_session_of_the_chat_has_the_same_server(starts, turns):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_no_server_outlives_a_chat_that_is_ended(starts, turns, number):
-    """However the chat ends: asked to, hung up on, or killed."""
+    """By SIGTERM, SIGHUP or SIGKILL."""
     turns.take()
     left = Watched(starts())
     os.kill(turns.pane.pid(), number)
@@ -77,8 +77,8 @@ def test_leaving_by_ctrl_c(starts, turns):
     assert left.all_end()
 
 
-def test_a_server_that_was_broken_is_asked_again_by_the_next_chat(shell, script, mine, chat):
-    """Once in a chat: it holds up the first message alone, and its tools are there for all that follow."""
+def test_a_server_that_failed_is_asked_again_by_the_next_chat(shell, script, mine, chat):
+    """Once in a chat: it delays only the first message, and its tools are there for all that follow."""
     program = shell.folder / "serve"
     mine(
         "[agents.agent]\nmcp = ['plain']\napprovals = { mcp__plain__folder = 'auto' }\n"

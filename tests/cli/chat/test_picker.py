@@ -1,4 +1,4 @@
-"""`chat --pick`: however many sessions there are, the list is there, and a log is looked into only where one looks."""
+"""`chat --pick`: the list opens at once with any number of sessions, and reads a log only for what is displayed."""
 
 import contextlib
 import fcntl
@@ -44,12 +44,15 @@ def picking(*listings, height=15):
     return made
 
 
-def test_ten_thousand_are_looked_at_no_further_than_one_sees(monkeypatch):
-    """Typed into like ten: the work is that of one window."""
+def test_filtering_examines_only_the_visible_rows(monkeypatch):
+    """With ten thousand sessions the work is that of one window."""
     looked = []
-    monkeypatch.setattr(
-        "wakelog.cli.chat.session_list.matches", lambda row, text: looked.append(row) or matches(row, text)
-    )
+
+    def counting_matches(row, text):
+        looked.append(row)
+        return matches(row, text)
+
+    monkeypatch.setattr("wakelog.cli.chat.session_list.matches", counting_matches)
     list_ = picking(listed(MANY))
     assert [found.name for found in list_.window[1]] == [f"crab_user_{number}" for number in range(15)]
     assert len(looked) == 15
@@ -80,7 +83,7 @@ def test_choosing_stays_within_the_list():
 # ── while rows come in ───────────────────────────────────────────────────────────────────────────
 
 
-def test_a_choice_stays_when_others_come_in():
+def test_the_choice_stays_when_rows_are_added():
     list_ = picking(ReadProgress([row(5), row(6)]))
     list_.move(1)
     list_.update(listed(50, is_over=False))
@@ -89,7 +92,7 @@ def test_a_choice_stays_when_others_come_in():
     assert list_.chosen_row.name == "crab_user_1"
 
 
-def test_who_has_not_chosen_is_at_the_top():
+def test_without_a_choice_the_first_row_is_chosen():
     list_ = picking(ReadProgress([row(5), row(6)]), listed(50))
     assert list_.chosen_row.name == "crab_user_0"
     list_.move(3)
@@ -98,23 +101,26 @@ def test_who_has_not_chosen_is_at_the_top():
     assert list_.chosen_row.name == "crab_user_7"
 
 
-def test_enter_is_what_one_sees():
+def test_enter_opens_the_chosen_row():
     assert picking(ReadProgress([row(5)])).choose().name == "crab_user_5"
     assert picking(ReadProgress([row(5)])).delayed_choice is None
 
 
-def test_enter_before_there_is_anything_to_see_waits_for_all():
+def test_enter_before_any_row_waits_for_all_rows():
     list_ = picking()
     list_.set_filter("session 3")
     assert list_.choose() is None
     list_.update(ReadProgress([row(30)], 1, 2))
-    assert list_.delayed_choice is None
+    partly_read = list_.delayed_choice
     list_.update(listed(40))
-    assert list_.delayed_choice.name == "crab_user_3"
+    fully_read = list_.delayed_choice
+    assert partly_read is None
+    assert fully_read is not None
+    assert fully_read.name == "crab_user_3"
 
 
 @pytest.mark.parametrize("other", [lambda list_: list_.set_filter("session"), lambda list_: list_.move(1)])
-def test_another_key_takes_enter_back(other):
+def test_another_key_cancels_a_waiting_enter(other):
     list_ = picking()
     list_.choose()
     other(list_)
@@ -122,7 +128,7 @@ def test_another_key_takes_enter_back(other):
     assert (list_.delayed_choice, list_.chosen_row.name) == (None, "crab_user_0")
 
 
-def test_enter_where_nothing_is_to_come_is_nothing():
+def test_enter_without_rows_does_nothing():
     list_ = picking(listed(0))
     assert list_.choose() is None
     list_.update(listed(4))
@@ -140,12 +146,12 @@ def test_enter_where_nothing_is_to_come_is_nothing():
         ("crab_user_7", True),
     ],
 )
-def test_what_fits(text, fit):
+def test_the_number_of_rows_that_fit(text, fit):
     assert matches(row(7, title="The parser"), text) is fit
 
 
-def test_the_last_words_of_a_session():
-    """Of either side; what is no message is looked past."""
+def test_the_last_message_of_a_session():
+    """Of either side; other entries are skipped."""
     story = SessionBuilder()
     assert last_message(story.store, story.session.name) == ""
     story.user("A question")
@@ -156,8 +162,8 @@ def test_the_last_words_of_a_session():
     assert last_message(story.store, story.session.name) == "agent: An answer"
 
 
-def test_the_last_words_of_a_fork():
-    """One that has said nothing yet goes on from what it inherits, and not from what its parent said later."""
+def test_the_last_message_of_a_fork():
+    """A fork without messages shows what it inherits, and not what its parent got later."""
     story = SessionBuilder()
     story.user("A question")
     story.reply("An answer")
@@ -171,15 +177,15 @@ def test_the_last_words_of_a_fork():
 @pytest.mark.parametrize(
     "origin", [Origin(session="x", entry="x"), Origin(session="gone", entry="e"), Origin(session="x", entry="e")]
 )
-def test_a_fork_that_leads_nowhere(origin):
-    """A log may say that it was forked from itself, or from what is not there: looking back comes to an end."""
+def test_a_fork_with_an_invalid_parent(origin):
+    """A log may name itself or a missing session as its parent: the search ends."""
     store = MemoryStore()
     store.create("x", "crab", "user", lambda number: encode(Begun(id="x", number=number, parent=origin)))
     assert "crab" not in last_message(store, "x")
 
 
-def test_a_sub_agent_begins_with_what_it_says():
-    """It goes on from nothing that its sender has said."""
+def test_a_sub_agent_shows_its_own_messages():
+    """It inherits no messages of its parent."""
     story = SessionBuilder()
     story.user("A question")
     origin = Origin(session=story.session.id, entry=story.session.branch().nodes[-1].id, kind="subagent")
@@ -187,24 +193,30 @@ def test_a_sub_agent_begins_with_what_it_says():
     assert last_message(story.store, "y") == ""
 
 
-def test_the_last_words_are_read_no_further_than_they_are(monkeypatch):
+def test_only_the_needed_lines_are_read_for_the_last_message(monkeypatch):
     """However long the log is: a preview must not read two hundred tool results to show one line."""
     story, read = SessionBuilder(), []
     for number in range(20):
         story.user(f"question {number}")
     tail = story.store.tail
-    monkeypatch.setattr(story.store, "tail", lambda name: (read.append(line) or line for line in tail(name)))
+
+    def counting_tail(name):
+        for line in tail(name):
+            read.append(line)
+            yield line
+
+    monkeypatch.setattr(story.store, "tail", counting_tail)
     assert last_message(story.store, story.session.name) == "you: question 19"
     assert len(read) == 1
 
 
-def test_the_last_words_of_nobody():
+def test_the_last_message_of_an_unknown_session():
     story = SessionBuilder()
     assert "nobody" in last_message(story.store, "nobody")
 
 
 def test_picked_on_a_terminal(shell, script, chat):
-    """Typed into, chosen, opened; Esc leaves without a word."""
+    """Filtered, chosen, opened; Esc leaves and prints nothing."""
     model = script({"text": "An answer."}, {"text": "More."})
     for prompt in ("the parser", "the lexer", "the printer"):
         assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
@@ -229,8 +241,8 @@ def test_picked_on_a_terminal(shell, script, chat):
     assert "Open which" not in other.ended(0)
 
 
-def test_keys_that_are_no_text(shell, script, chat):
-    """Arrows to the side, function keys and Alt are not typed; Ctrl-U and Ctrl-W take back what was."""
+def test_keys_that_are_not_text(shell, script, chat):
+    """Arrows to the side, function keys and Alt insert nothing; Ctrl-U and Ctrl-W delete."""
     model = script({"text": "An answer."})
     for prompt in ("the parser", "the lexer", "the printer"):
         assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
@@ -257,14 +269,14 @@ def test_keys_that_are_no_text(shell, script, chat):
 
 @contextlib.contextmanager
 def reading_held(url):
-    """Nobody can fill the catalog of this store meanwhile: its own lock is taken."""
+    """Hold the lock of the catalog, so that no process can fill it."""
     with contextlib.ExitStack() as held:
         if url.startswith("postgresql:"):
-            other = held.enter_context(psycopg.connect(url))
-            other.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
+            server = held.enter_context(psycopg.connect(url))
+            server.execute("SELECT pg_advisory_xact_lock(2002872165, 1818850164)")
         elif url.startswith("sqlite:"):
-            other = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
-            other.execute("BEGIN IMMEDIATE")
+            file = held.enter_context(contextlib.closing(sqlite3.connect(url.partition(":")[2], isolation_level=None)))
+            file.execute("BEGIN IMMEDIATE")
         else:
             path = f"{index_path(url)}.lock"
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -274,7 +286,7 @@ def reading_held(url):
 
 @pytest.mark.parametrize("kind", ["files", "sqlite", "postgres"])
 def test_the_list_opens_before_anything_is_read(request, shell, script, chat, kind):
-    """At once, on a store that no catalog knows yet: what is typed counts, and Enter opens as soon as it can."""
+    """On a store without a catalog: typed keys count, and Enter opens as soon as it can."""
     url = {"sqlite": f"sqlite:{shell.folder}/sessions.db", "files": f"{shell.folder}/others"}.get(kind)
     url = url or request.getfixturevalue("postgres_url")
     model = script({"text": "An answer."})
@@ -289,8 +301,8 @@ def test_the_list_opens_before_anything_is_read(request, shell, script, chat, ki
     pane.expect("› the parser", "An answer.", READY)
 
 
-def test_a_list_that_cannot_be_read_is_a_line(shell, script, chat):
-    """A store that goes away behind the list: one line, no traceback."""
+def test_an_unreadable_list_is_one_line(shell, script, chat):
+    """A store that goes away while the list is open: one line, no traceback."""
     url = f"sqlite:{shell.folder}/sessions.db"
     assert shell.process("run", "--store", url, "--model", script({"text": "."}), "go", typed=b"").code == 0
     (shell.folder / "sessions.db").write_bytes(b"not a database" * 500)

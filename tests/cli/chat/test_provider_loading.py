@@ -1,4 +1,4 @@
-"""What speaks to a model takes seconds to load: the line is there at once, and nobody waits who need not."""
+"""An SDK takes seconds to load: the input is there at once, and only messages wait for it."""
 
 import os
 
@@ -16,7 +16,7 @@ raise ImportError("it is broken")
 
 @pytest.fixture
 def slow(shell, gate):
-    """The environment of a chat whose SDK stands at a gate while it is loaded, and turns out to be broken."""
+    """The environment of a chat whose SDK waits at a gate while it is loaded, and then fails."""
     folder = shell.folder / "slow" / "anthropic"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(_SDK.format(gate=str(shell.folder / "gate")))
@@ -25,7 +25,7 @@ def slow(shell, gate):
 
 
 def test_a_message_waits_and_comes_back(shell, chat, slow):
-    """What cannot be asked is a line, the words stand where they were typed, and nothing is written."""
+    """A provider that fails is reported in a line, the text is in the input again, and nothing is written."""
     pane = chat("--model", "anthropic:m", columns=160, env=slow)
     pane.expect(READY, "a new session · anthropic:m")
     pane.say("precious words")
@@ -33,7 +33,7 @@ def test_a_message_waits_and_comes_back(shell, chat, slow):
     pane.say("and more")
     pane.expect("» queued: precious words", "» queued: and more")
     with open(shell.folder / "gate", "w") as opened:
-        # The SDK stands at the gate by now; whoever comes after it finds it open.
+        # The SDK waits at the gate by now; a later opener finds it open.
         (shell.folder / "gate.open").touch()
         opened.write("open\n")
     pane.expect("anthropic models need an SDK that is not installed (it is broken)", "› precious words\n  and more")
@@ -47,7 +47,7 @@ def test_a_message_waits_and_comes_back(shell, chat, slow):
     pane.expect("I am the demo model")
 
 
-def test_whoever_leaves_has_left(chat, slow):
+def test_leaving_does_not_wait_for_loading(chat, slow):
     """However long it would take."""
     pane = chat("--model", "anthropic:m", env=slow)
     pane.expect(READY)

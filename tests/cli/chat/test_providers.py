@@ -1,4 +1,4 @@
-"""A chat on each store, with each provider's own wire: streams, parallel tools, a question, a drop, a kill (RUN-8)."""
+"""A chat on each store with each wire format: streams, parallel tools, a question, a drop, a kill (RUN-8)."""
 
 import json
 import os
@@ -40,7 +40,7 @@ WIRES = {"anthropic": anthropic, "openai": openai, "openai-chat": openai_chat}
 
 @pytest.fixture(params=[("anthropic", "sqlite"), ("openai", "postgres"), ("openai-chat", "files")], ids="-".join)
 def place(request, shell, monkeypatch):
-    """A provider, and a store that is not the shell's own; what was written there can be replayed at the end."""
+    """A provider, and a store that is not the shell's own; the sessions are replayed at the end."""
     provider, kind = request.param
     url = {"sqlite": f"sqlite:{shell.folder}/sessions.db", "files": f"{shell.folder}/others"}.get(kind)
     url = url or request.getfixturevalue("postgres_url")
@@ -62,7 +62,7 @@ def server(monkeypatch):
 
 
 def up_to(acts, word):
-    """The acts of a reply as far as that with this word in it."""
+    """Return the acts of a reply up to the one with this word."""
     last = next(at for at, act in enumerate(acts) if word in act)
     return acts[: last + 1]
 
@@ -71,8 +71,8 @@ def call(number, tool, **given):
     return f"call_{number}", tool, json.dumps(given)
 
 
-def test_a_day(place, server, shell, chat):
-    """Laws 5 and 15: what was seen is kept, whatever happens, and each thing is done once."""
+def test_a_whole_conversation(place, server, shell, chat):
+    """Laws 5 and 15: displayed text is kept, whatever happens, and each tool runs once."""
     provider, store = place
     say, gate = WIRES[provider], threading.Event()
     for name in ("a", "b"):

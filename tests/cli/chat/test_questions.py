@@ -1,4 +1,4 @@
-"""Questions in the chat: every answer that a question has can be typed, and a message is not taken for one (RUN-13)."""
+"""Questions in the chat: every answer of a question can be typed, and a message is not taken for one (RUN-13)."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_every_answer_is_offered_and_taken(story, reason, key, word):
 
 
 @pytest.mark.parametrize("reason", ANSWER_KEYS)
-def test_a_message_is_no_answer(story, reason):
+def test_a_message_is_not_an_answer(story, reason):
     asking = OpenQuestions()
     asking.unanswered = [asked(story, reason)]
     asking.mark_seen()

@@ -1,4 +1,4 @@
-"""A chat and what happens beside it: killed in the middle, run by another process, opened again (laws 5 and 15)."""
+"""A chat that is killed, run by another process, or opened again (laws 5 and 15)."""
 
 import os
 import shlex
@@ -10,8 +10,8 @@ from tests.cli.chat.tmux import Pane
 SLOW = {"text": "\n\n".join(f"Part {number} of it." for number in range(60)), "deltaChars": 5, "delayMs": 5}
 
 
-def test_a_killed_chat_goes_on(shell, script, chat):
-    """SIGKILL in the middle of a stream: a new chat shows what was said, and the turn goes on by itself."""
+def test_a_killed_chat_is_continued(shell, script, chat):
+    """SIGKILL in the middle of a stream: a new chat shows the displayed text, and the turn continues by itself."""
     pane = chat("--model", script(SLOW, {"text": "Hello again."}))
     pane.expect(READY)
     pane.say("go")
@@ -32,8 +32,8 @@ def test_a_killed_chat_goes_on(shell, script, chat):
     assert prompts(shell) == ["go", "and now?"]
 
 
-def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
-    """A model that can go on finishes the very block that was cut; nothing is said twice."""
+def test_a_killed_chat_is_resumed(shell, script, chat):
+    """A model that can resume finishes the interrupted block; nothing is printed twice."""
     pane = chat("--resume", "--model", script({"options": {"canResume": True}}, SLOW))
     pane.expect(READY)
     pane.say("go")
@@ -47,8 +47,8 @@ def test_a_killed_chat_goes_on_from_where_it_was(shell, script, chat):
     assert lines == [f"Part {number} of it." for number in range(60)]
 
 
-def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
-    """RUN-11: a message to a busy agent is queued as it would be without them; the first one at rest brings them in."""
+def test_options_wait_until_an_interrupted_turn_is_over(shell, script, chat, gate):
+    """RUN-11: a message to a busy agent is queued without them; the first message to an idle agent applies them."""
     cut = {**SLOW, "toolCalls": [gate.call()]}
     pane = chat("--yes", "--model", script(cut, {"text": "One."}, {"text": "Two."}, {"text": "Three."}))
     pane.expect(READY)
@@ -75,8 +75,8 @@ def test_options_wait_until_a_cut_turn_is_over(shell, script, chat, gate):
     assert again.scrolled().count("new options apply to") == 1
 
 
-def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat):
-    """SIGTERM in the middle of a stream: the lease is given up, and the shell has its terminal back."""
+def test_a_terminated_chat_restores_the_terminal(shell, script, chat):
+    """SIGTERM in the middle of a stream: the lease is released, and the shell has its terminal back."""
     pane = chat("--model", script(SLOW))
     pane.expect(READY)
     pane.say("go")
@@ -87,7 +87,7 @@ def test_a_chat_that_is_ended_leaves_the_terminal_as_it_was(shell, script, chat)
     assert entries(shell)[-1]["event"] == "left"
 
 
-def test_stopped_and_taken_up_again(shell, script, tmp_path_factory):
+def test_suspended_and_continued(shell, script, tmp_path_factory):
     """Ctrl-Z gives the terminal to the shell, and `fg` gives it back with everything on it."""
     model = script({"text": "One."})
     folder = tmp_path_factory.mktemp("t", numbered=True)
@@ -109,7 +109,7 @@ def test_stopped_and_taken_up_again(shell, script, tmp_path_factory):
 
 
 def test_a_session_that_another_process_runs(shell, script, chat, gate):
-    """It looks the same; what is said here waits in its queue, and is answered by whoever runs it (RUN-11)."""
+    """It looks the same; a message is queued, and is answered by the process that runs the session (RUN-11)."""
     model = script({"text": "First I look.", "toolCalls": [gate.call()]}, {"text": "Seen."}, {"text": "Answered."})
     other = shell.start("run", "--yes", "--model", model, "go", "--json")
     for line in other.stdout:
@@ -125,8 +125,8 @@ def test_a_session_that_another_process_runs(shell, script, chat, gate):
     assert len({entry["holder"] for entry in entries(shell) if entry["type"] == "activity"}) <= 2
 
 
-def test_a_store_that_is_out_of_reach_for_a_while(shell, script, chat):
-    """It is said once, what is typed stays, and the chat goes on when the store is back."""
+def test_a_store_that_is_unreachable_for_a_while(shell, script, chat):
+    """It is reported once, typed text stays, and the chat continues when the store is back."""
     pane = chat("--model", script({"text": "One."}, {"text": "Two."}), columns=160)
     pane.expect(READY)
     pane.say("go")
@@ -142,8 +142,8 @@ def test_a_store_that_is_out_of_reach_for_a_while(shell, script, chat):
     assert prompts(shell) == ["go", "and now?"]
 
 
-def test_cancelled_from_beside(shell, script, chat, gate):
-    """Another process cancels; the chat shows it as its own."""
+def test_cancelled_by_another_process(shell, script, chat, gate):
+    """The chat shows it as its own."""
     pane = chat("--yes", "--model", script({"toolCalls": [gate.call()]}, {"text": "Next."}))
     pane.expect(READY)
     pane.say("go")
@@ -152,8 +152,8 @@ def test_cancelled_from_beside(shell, script, chat, gate):
     pane.expect("· cancelled")
 
 
-def test_decided_from_beside(shell, script, chat):
-    """Another process answers the question: it is not asked here any more, and the session goes on there."""
+def test_decided_by_another_process(shell, script, chat):
+    """The question is not asked here any more, and the session continues there."""
     call = {"name": "shell", "input": {"command": "echo hi"}}
     pane = chat("--model", script({"toolCalls": [call]}, {"text": "Finished."}))
     pane.expect(READY)
@@ -164,8 +164,8 @@ def test_decided_from_beside(shell, script, chat):
     pane.until(lambda seen: "[y] once" not in seen)
 
 
-def test_what_is_shown_of_a_session_that_is_opened(shell, script, chat):
-    """The last exchange, and how much stands above it."""
+def test_the_beginning_of_an_opened_session(shell, script, chat):
+    """The last exchange, and the number of messages above it."""
     model = script({"text": "One."}, {"text": "Two."}, {"text": "Three."})
     for word in ("first", "second", "third"):
         words = ("-s", "agent_user_1") if word != "first" else ("--model", model)
@@ -187,7 +187,7 @@ def test_a_long_exchange_is_shown_from_its_end(shell, script, chat):
     assert "Part 10." not in seen
 
 
-def test_the_latest_here(shell, chat, monkeypatch):
+def test_the_latest_in_this_folder(shell, chat, monkeypatch):
     """`-c` means the last changed session of this agent and sender in this folder, and never a sub-agent's."""
     assert shell.process("run", "--yes", "--model", "demo", "ask an agent to list .", typed=b"").code == 0
     elsewhere = shell.folder / "elsewhere"
@@ -201,8 +201,8 @@ def test_the_latest_here(shell, chat, monkeypatch):
     assert "`wakelog chat` creates one; `wakelog chat --pick` lists the others" in seen
 
 
-def test_the_latest_here_is_of_exactly_this_pair(shell, chat):
-    """ST-1: neither a sender whose name looks alike, nor a fork in which no person has spoken, is gone on with."""
+def test_the_latest_is_of_exactly_this_agent_and_sender(shell, chat):
+    """ST-1: neither a sender whose name looks alike, nor a fork without a message of a person, is continued."""
     for sender, text in (("TG 1", "list ."), ("tg:1", "list src"), ("Иван", "list docs"), ("Мария", "list tests")):
         assert shell.process("run", "--model", "demo", "--sender", sender, text, typed=b"").code == 0
     chat("-c", "--sender", "TG 1").expect("› list .", READY)
@@ -227,7 +227,7 @@ def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     pane.ended(137)
     again = chat("-c")
     again.expect("Did it run?  [y] yes  [n] no  [r] run it again  [l] later")
-    # What waits for a person does not run: no spinner, no seconds.
+    # A session that waits for a person has no spinner and no seconds.
     again.until(lambda seen: "• shell cat gate" in map(str.rstrip, seen.splitlines()))
     again.say("l")
     again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen and "• shell cat gate" in seen)

@@ -1,4 +1,4 @@
-"""The terminal of a chat: what it knows of the keys, and how it stays whole."""
+"""The screen of a chat: which keys were pressed before a frame, and the text of the input."""
 
 import asyncio
 import io
@@ -23,8 +23,8 @@ def terminal(monkeypatch):
     return written
 
 
-def sitting(act):
-    """Lets a screen run for as long as `act` takes, which is given the screen and its keyboard."""
+def run_screen(act):
+    """Run a screen for as long as `act` takes, which gets the screen and its keyboard."""
 
     async def sit():
         with create_pipe_input() as keyboard, create_app_session(input=keyboard):
@@ -43,7 +43,7 @@ def sitting(act):
 
 
 def test_whether_a_key_was_pressed_before_a_frame(terminal):
-    """RUN-13: also one that nobody has read yet; a question is open only for what is pressed after it was drawn."""
+    """RUN-13: also a key that was not read yet; a question takes only keys pressed after it was drawn."""
     seen = []
 
     async def act(screen, keyboard):
@@ -57,11 +57,11 @@ def test_whether_a_key_was_pressed_before_a_frame(terminal):
         screen.input.reset()
         seen.append(screen.is_input_empty)
 
-    sitting(act)
+    run_screen(act)
     assert seen == [True, False, False, True]
 
 
-def test_what_could_not_be_said_stands_before_what_was_typed_since(terminal):
+def test_a_refused_message_is_put_before_newer_text(terminal):
     stood = []
 
     async def act(screen, _):
@@ -69,5 +69,5 @@ def test_what_could_not_be_said_stands_before_what_was_typed_since(terminal):
             screen.restore_input(text)
             stood.append((screen.input.text, screen.input.cursor_position))
 
-    sitting(act)
+    run_screen(act)
     assert stood == [("one", 3), ("zero\none", 8)]

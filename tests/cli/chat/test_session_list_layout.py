@@ -1,4 +1,4 @@
-"""How the list of `chat --pick` looks on terminals of all sizes: rows first, and nothing beyond the last line."""
+"""The list of `chat --pick` on terminals of all sizes: rows first, and nothing beyond the last line."""
 
 import pytest
 
@@ -39,8 +39,8 @@ def test_names_can_be_read(width, names, models):
     assert ("demo" in line) is models
 
 
-def test_where_one_is():
-    """What is not in sight is counted: fifteen rows look like all there are."""
+def test_hidden_rows_are_counted():
+    """Without the count, fifteen rows would look like all there are."""
     assert "── 1 of 43 ─" in drawn(80, 24)[-6]
     assert "── 1 of 1 ─" in drawn(80, 24, typed="task 42:")[2]
     assert "── 1 of 15+ ─" in drawn(80, 24, typed="task")[-6]
@@ -48,7 +48,7 @@ def test_where_one_is():
     assert "no sessions yet" in drawn(80, 24, count=0)[1]
 
 
-def test_how_far_reading_has_come():
+def test_the_progress_of_reading():
     begun = drawn(80, 24, read=ReadProgress())
     assert begun[1].startswith("── reading sessions … ─")
     going = drawn(80, 24, read=ReadProgress([row(1), row(2)], 300, 10_000))

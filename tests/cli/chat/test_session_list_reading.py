@@ -1,8 +1,8 @@
-"""Rows for `chat --pick` while a catalog is brought up to date: at once, then ever more rarely, then all of them."""
+"""Rows for `chat --pick` while a catalog is refreshed: at once, then at growing intervals, then all of them."""
 
 import pytest
 
-from wakelog.cli.chat.session_list import FIRST_ROWS, read_rows
+from wakelog.cli.chat.session_list import FIRST_ROWS, ReadProgress, read_rows
 from wakelog.errors import StoreError
 from wakelog.session import Session
 from wakelog.stores.catalog.index import Index
@@ -10,11 +10,12 @@ from wakelog.stores.catalog.index_file import IndexTables
 from wakelog.stores.memory import MemoryStore
 
 
-class Slow:
+class SlowCatalog:
     """A catalog that takes a second for each log."""
 
     def __init__(self, logs):
-        self.logs, self.taken, self.asked, self.seconds = logs, 0, [], 0.0
+        self.logs, self.taken, self.seconds = logs, 0, 0.0
+        self.asked: list[tuple[int, int | None]] = []
 
     def refresh(self, *, progress):
         progress(0, self.logs)
@@ -27,42 +28,49 @@ class Slow:
         return [f"row {number}" for number in range(self.taken)][:limit]
 
 
-def test_a_long_reading_is_shown_ever_more_rarely():
-    """Showing costs the more the more there is: it stays a small part of the reading."""
-    catalog, heard = Slow(1_000), []
-    read_rows(catalog, heard.append, lambda: catalog.seconds)
+def reports_of(catalog, clock=lambda: 0.0):
+    """Read all rows of a catalog; return the reports that came meanwhile."""
+    reports: list[ReadProgress] = []
+    read_rows(catalog, reports.append, clock)
+    return reports
+
+
+def row_counts(reports):
+    return [len(report.rows) for report in reports]
+
+
+def test_a_long_reading_is_reported_at_growing_intervals():
+    """Reports cost more the more rows there are; with growing intervals they stay a small part of the reading."""
+    catalog = SlowCatalog(1_000)
+    reports = reports_of(catalog, lambda: catalog.seconds)
     assert [done for done, limit in catalog.asked if limit is None] == [1, 3, 7, 15, 31, 63, 127, 255, 511, 1_000]
-    assert [one.done for one in heard[:-2]] == list(range(1_001))
-    assert [one.is_complete for one in heard] == [False] * (len(heard) - 1) + [True]
-    assert len(heard[-1].rows) == 1_000
+    assert [one.done for one in reports[:-2]] == list(range(1_001))
+    assert [one.is_complete for one in reports] == [False] * (len(reports) - 1) + [True]
+    assert row_counts(reports[-1:]) == [1_000]
 
 
-def test_a_quick_reading_is_told_once():
-    """Steps between which no time passes are not worth a frame."""
-    catalog, heard = Slow(100), []
-    read_rows(catalog, heard.append, lambda: 0.0)
-    assert [(one.done, one.total) for one in heard] == [(0, 100), (0, 0), (0, 0)]
+def test_steps_without_elapsed_time_are_not_reported():
+    """A fast reading reports its start, the first page and the end."""
+    reports = reports_of(SlowCatalog(100))
+    assert [(one.done, one.total) for one in reports] == [(0, 100), (0, 0), (0, 0)]
 
 
-def test_what_is_in_sight_comes_before_the_rest(tmp_path):
-    """Over real tables: a page, then all."""
+def test_the_first_page_is_reported_before_the_rest(tmp_path):
+    """With the tables of a real index: one page, then all rows."""
     store = MemoryStore()
     names = [Session.create(store, agent="crab", sender="user").name for _ in range(3 * FIRST_ROWS)]
     catalog = Index(store, IndexTables(str(tmp_path / "index.sqlite")))
-    heard = []
-    read_rows(catalog, heard.append, lambda: 0.0)
-    assert [len(one.rows) for one in heard] == [0, FIRST_ROWS, 3 * FIRST_ROWS]
-    assert {row.name for row in heard[-1].rows} == set(names)
-    heard.clear()
-    read_rows(catalog, heard.append, lambda: 0.0)
-    assert [len(one.rows) for one in heard] == [FIRST_ROWS, 3 * FIRST_ROWS]
+    reports = reports_of(catalog)
+    assert row_counts(reports) == [0, FIRST_ROWS, 3 * FIRST_ROWS]
+    assert {row.name for row in reports[-1].rows} == set(names)
+    assert row_counts(reports_of(catalog)) == [FIRST_ROWS, 3 * FIRST_ROWS]
     catalog.close()
 
 
-def test_what_cannot_be_read_is_raised():
-    class Broken(Slow):
+def test_an_error_of_the_catalog_is_raised():
+    class BrokenCatalog(SlowCatalog):
         def refresh(self, *, progress):
             raise StoreError("gone")
 
     with pytest.raises(StoreError, match="gone"):
-        read_rows(Broken(1), lambda _: None)
+        reports_of(BrokenCatalog(1))

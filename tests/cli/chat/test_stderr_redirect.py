@@ -1,4 +1,4 @@
-"""What the program says on stderr while a chat has the terminal stands on lines of its own."""
+"""Lines on stderr while a chat has the terminal are printed on lines of their own."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from wakelog.cli.ui.errors import note
 
 def test_lines_are_handed_over_from_any_thread():
     async def main():
-        told = []
+        told: list[str] = []
         with contextlib.redirect_stderr(StderrRedirect(told.append)):
             sys.stderr.write("half")
             sys.stderr.write(" a line\n\nand more")
@@ -22,7 +22,7 @@ def test_lines_are_handed_over_from_any_thread():
 
 
 def test_a_notice_of_the_configuration(shell, chat):
-    """A file that is left out is said above the input, in the words of the command line."""
+    """An ignored file is reported above the input, in the words of the command line."""
     (shell.folder / ".wakelog.toml").write_text(
         "[agents.agent]\ntools = ['read']\nmcp = ['x']\n[mcp.x]\ncommand = ['false']\n"
     )

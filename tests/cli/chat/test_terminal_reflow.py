@@ -1,4 +1,4 @@
-"""A terminal that is made narrower while something is live on it: nothing of the frame before is left (RUN-13)."""
+"""A terminal that becomes narrower during a live display: nothing of the last frame is left (RUN-13)."""
 
 import re
 
@@ -27,7 +27,7 @@ def drawn(*lines):
         x = 0
         for sign in line:
             screen.data_buffer[y][x] = cell = Char(sign)
-            # A wide sign has an empty cell behind it.
+            # A wide character has an empty cell after it.
             screen.data_buffer[y].update({x + more: Char("") for more in range(1, cell.width)})
             x += cell.width
     screen.height = len(lines)
@@ -38,7 +38,7 @@ def drawn(*lines):
 
 
 @given(st.lists(st.integers(1, 2), max_size=60), st.integers(2, 30))
-def test_a_line_is_broken_where_the_next_sign_has_no_room(widths, columns):
+def test_a_line_is_broken_where_the_next_grapheme_has_no_room(widths, columns):
     rows = count_rows(widths, columns)
     assert -(-sum(widths) // columns) <= rows
     assert rows == max(1, -(-len(widths) // columns)) or 2 in widths
@@ -59,7 +59,7 @@ def test_a_line_is_broken_where_the_next_sign_has_no_room(widths, columns):
     ],
 )
 def test_rows_above_the_cursor(lines, cursor, added):
-    """What stands below it does not count, and blanks at the end of a line take no room."""
+    """Rows below the cursor do not count, and blanks at the end of a line take no room."""
     assert count_added_rows(drawn(*lines), cursor, 10) == added
 
 
@@ -75,8 +75,8 @@ def test_rows_above_the_cursor(lines, cursor, added):
         ({}, True),
     ],
 )
-def test_who_breaks_lines(environment, breaks):
-    """Whoever cuts lines instead would lose rows that were printed."""
+def test_terminals_that_break_lines(environment, breaks):
+    """On a terminal that cuts lines instead, erasing more rows would erase printed text."""
     assert rewraps_lines(environment) is breaks
 
 
@@ -84,7 +84,7 @@ def test_who_breaks_lines(environment, breaks):
 
 
 def frame_of(seen):
-    """What stands behind the last line that was printed: a blank line, what is live, the input, the status."""
+    """Return the part after the last printed line: a blank line, the live area, the input, the status."""
     rows = seen.partition("Above 19.\n")[2].splitlines()
     # A frame may be seen half drawn.
     whole = len(rows) > 3 and rows[-2].startswith("›") and rows[-1].startswith("agent_user_1")
@@ -92,9 +92,9 @@ def frame_of(seen):
 
 
 @pytest.mark.parametrize("widths", [(60,), (90, 64, 50)])
-def test_narrowed_while_an_answer_comes(script, chat, widths):
-    """However often: below what was printed stands one blank line, and then the frame."""
-    # Long enough to go on for as long as anybody looks at it.
+def test_narrowed_during_a_reply(script, chat, widths):
+    """However often: after the printed text there is one blank line, and then the frame."""
+    # Long enough to stream for the whole test.
     answer = {"text": f"{ABOVE}\n\n{fence(2_000)}", "deltaChars": 9, "delayMs": 8}
     pane = chat("--model", script(answer), columns=104, rows=36)
     pane.expect(READY)
@@ -107,12 +107,12 @@ def test_narrowed_while_an_answer_comes(script, chat, widths):
 
 
 def last_line(seen):
-    """The number of the last line of the fence that is shown; -1 where there is none."""
+    """Return the number of the last line of the fence that is shown; -1 if there is none."""
     return max(map(int, re.findall(r"L(\d{3,})", seen)), default=-1)
 
 
 def _is_one_frame(seen):
-    """Whether a blank line and one frame stand there. A screen may be seen while it is drawn anew."""
+    """Return whether there is a blank line and one frame. A screen may be seen while it is drawn."""
     rows = frame_of(seen)
     if not rows:
         return False
@@ -121,7 +121,7 @@ def _is_one_frame(seen):
 
 
 def test_narrowed_while_tools_run(script, chat, gate):
-    """Each tool stands there once, on a line of its own; what was typed stays."""
+    """Each tool is there once, on a line of its own; typed text stays."""
     calls = [gate.call(f"cat {{gate}} number {number} " + "and so on " * 10) for number in range(5)]
     pane = chat("--yes", "--model", script({"text": ABOVE, "toolCalls": calls}), columns=110, rows=36)
     pane.expect(READY)

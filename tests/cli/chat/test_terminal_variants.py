@@ -1,4 +1,4 @@
-"""One chat on many terminals: narrow, resized, without UTF-8, without colours, for a reader that is no eye."""
+"""One chat on many terminals: narrow, resized, without UTF-8, without colours, for a screen reader."""
 
 import re
 
@@ -20,7 +20,7 @@ def said(pane):
 
 @pytest.mark.parametrize("columns", [24, 40, 120])
 def test_narrow_and_wide(script, chat, columns):
-    """Nothing is wider than the terminal: what it shows is what was printed, line by line."""
+    """Nothing is wider than the terminal: the screen has what was printed, line by line."""
     pane = chat("--model", script(REPLY), columns=columns, rows=30)
     said(pane)
     assert all(text_width(line) <= columns for line in pane.scrolled().splitlines()[1:])
@@ -28,7 +28,7 @@ def test_narrow_and_wide(script, chat, columns):
 
 
 def test_resized(script, chat):
-    """Below what was printed the input and the status stand once, whatever the terminal's width has become."""
+    """After the printed text, input and status are there once, at any width."""
     pane = chat("--model", script(REPLY, {"text": "Second."}), columns=100)
     said(pane)
     pane.resize(50)
@@ -41,8 +41,8 @@ def test_resized(script, chat):
     assert seen.splitlines()[-2].strip() == "›"
 
 
-def test_low(script, chat, gate):
-    """Twelve lines of forty: the end of what is live, the input and the status have room, however much there is."""
+def test_a_small_terminal(script, chat, gate):
+    """Twelve lines of forty: the end of the live area, the input and the status have room."""
     calls = [gate.call(f"cat {{gate}} {number}") for number in range(8)]
     pane = chat("--model", script({"toolCalls": calls}), "--yes", columns=40, rows=12)
     pane.expect(READY[:20])
@@ -62,14 +62,14 @@ def test_low(script, chat, gate):
 
 
 def test_without_utf8(script, chat):
-    """ASCII where the locale knows nothing else; a sign that cannot be shown comes as its number."""
+    """ASCII where the locale has nothing else; a character that cannot be shown is shown as its code point."""
     pane = chat("--model", script(REPLY), env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, rows=40)
     said(pane)
     assert pane.written(b"\\xe9", b"> go").isascii()
 
 
 def test_without_colours(script, chat):
-    """NO_COLOR: bold and reverse may stay, colours may not; with colours there are some."""
+    """NO_COLOR: bold and reverse may stay, colours may not; without it there are colours."""
     colour = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7]|38|4[0-7]|48)[;m]")
     plain = chat("--model", script(REPLY), env={"NO_COLOR": "1"})
     said(plain)
@@ -79,8 +79,8 @@ def test_without_colours(script, chat):
     assert colour.search(coloured.written(b"code"))
 
 
-def test_for_a_reader_that_is_no_eye(script, chat, gate):
-    """ACCESSIBLE=1: nothing turns, no boxes are drawn."""
+def test_for_a_screen_reader(script, chat, gate):
+    """ACCESSIBLE=1: no spinner, no boxes."""
     model = script({**REPLY, "toolCalls": [gate.call()]}, {"text": "Finished."})
     pane = chat("--model", model, "--yes", env={"ACCESSIBLE": "1"})
     pane.expect(READY)

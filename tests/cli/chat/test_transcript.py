@@ -1,4 +1,4 @@
-"""The fold of a chat: what is shown is a function of the log, however its pieces came (laws 2 and 5)."""
+"""The transcript of a chat is a function of the log, however its pieces arrived (laws 2 and 5)."""
 
 import msgspec
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.chat.test_block_splitter import blocks_of
-from wakelog.cli.chat.items import Block, Decision, Notice, ReplyAssembler, Thought, ToolUse, UserMessage
+from wakelog.cli.chat.items import Block, Decision, Item, Notice, ReplyAssembler, Thought, ToolUse, UserMessage
 from wakelog.cli.chat.transcript import ChatTranscript
 from wakelog.decide.assembly import assemble_parts, to_deltas
 from wakelog.log.content import (
@@ -51,8 +51,8 @@ pieces = st.lists(
 )
 
 
-class Told:
-    """A talk, and entries with numbers for it."""
+class TranscriptRig:
+    """A transcript, and numbered entries for it."""
 
     def __init__(self):
         self.talk = ChatTranscript(HERE)
@@ -69,7 +69,7 @@ class Told:
 
 @pytest.fixture
 def told():
-    return Told()
+    return TranscriptRig()
 
 
 def reply(*parts, **more):
@@ -80,10 +80,10 @@ def reply(*parts, **more):
 
 
 @given(pieces, st.integers(0, 12))
-def test_seen_as_it_comes_or_read_afterwards_the_same_is_shown(deltas, seen):
-    """Whoever looks on from the beginning, from the middle, or not at all sees the same in the end."""
+def test_streamed_or_read_afterwards_the_same_is_shown(deltas, seen):
+    """A reader from the beginning, from the middle, or only of the end sees the same in the end."""
     parts = assemble_parts(deltas)
-    late, early = Told(), Told()
+    late, early = TranscriptRig(), TranscriptRig()
     for one in (late, early):
         one(ModelCall(reply_id="r"))
     shown = early.pieces("r", deltas[:seen])
@@ -92,9 +92,9 @@ def test_seen_as_it_comes_or_read_afterwards_the_same_is_shown(deltas, seen):
 
 @given(pieces)
 def test_a_reply_is_shown_whole(deltas):
-    """Every block of every run of words, and every thought, in order."""
-    shown = Told()(reply(*assemble_parts(deltas)), "r")
-    wanted = []
+    """Every block of every text part, and every thinking part, in order."""
+    shown = TranscriptRig()(reply(*assemble_parts(deltas)), "r")
+    wanted: list[Item] = []
     for part in assemble_parts(deltas):
         if isinstance(part, Text):
             wanted += [Block(block) for block in blocks_of(part.text)]
@@ -104,15 +104,15 @@ def test_a_reply_is_shown_whole(deltas):
 
 
 @given(pieces)
-def test_parts_taken_apart_are_taken_in_again(deltas):
+def test_parts_split_into_deltas_are_assembled_again(deltas):
     answer = ReplyAssembler()
     parts = assemble_parts(deltas)
     first = [shown for delta in to_deltas(parts) for shown in answer.take(delta)]
     assert answer.catch_up(parts) == []
-    assert [*first, *answer.finish()] == Told()(reply(*parts), "r")
+    assert [*first, *answer.finish()] == TranscriptRig()(reply(*parts), "r")
 
 
-def test_what_is_unfinished_is_live(told):
+def test_an_unfinished_part_is_live(told):
     told(ModelCall(reply_id="r"))
     assert told.pieces("r", [ThinkingDelta("Hm.")]) == []
     assert told.talk.thinking == "Hm."
@@ -122,14 +122,14 @@ def test_what_is_unfinished_is_live(told):
     assert told.talk.unfinished_lines(5) == []
 
 
-def test_pieces_that_come_before_their_call_wait_for_it(told):
-    """A log and its journals are two files: one may be seen a moment before the other."""
+def test_pieces_before_their_call_wait_for_it(told):
+    """A log and its journals are two files: one may be read a moment before the other."""
     assert told.pieces("r", [TextDelta("One.\n\nTwo")]) == []
     assert told(ModelCall(reply_id="r")) == [Block("One.")]
     assert told.talk.unfinished_lines(5) == ["Two"]
 
 
-def test_the_words_of_a_summary_are_no_reply(told):
+def test_the_text_of_a_summary_is_not_a_reply(told):
     told(ModelCall(reply_id="s", purpose="compaction"))
     assert told.pieces("s", [TextDelta("What was asked:\n\n")]) == []
     assert told.talk.compacting
@@ -147,8 +147,8 @@ def test_a_model_that_stops_early_is_named(told):
 # ── cut ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cut_reply_that_begins_again(told):
-    """What was shown stays, and it is said that it is void."""
+def test_an_interrupted_reply_that_begins_again(told):
+    """The displayed text stays, and a notice says that it is void."""
     told(ModelCall(reply_id="r"))
     told.pieces("r", [TextDelta("One.\n\nTw")])
     assert told(Partial(reply_id="r", content=(Text(text="One.\n\nTwo"),))) == []
@@ -159,8 +159,8 @@ def test_a_cut_reply_that_begins_again(told):
     assert told(reply(Text(text="New.\n\nEnd.")), "r") == [Block("End.")]
 
 
-def test_a_cut_reply_that_goes_on(told):
-    """No block is torn: the one that was cut is finished by what follows."""
+def test_an_interrupted_reply_that_is_resumed(told):
+    """No block is split: the interrupted one is finished by what follows."""
     told(ModelCall(reply_id="r"))
     told(Partial(reply_id="r", content=(Thinking(thinking="Hm."), Text(text="One.\n\nTw"))))
     assert told(Resumed(reply_id="r", strategy="resume", prior_chars=8)) == []
@@ -170,7 +170,7 @@ def test_a_cut_reply_that_goes_on(told):
         Thought("Go on."),
         Block("o."),
     ]
-    told2 = Told()
+    told2 = TranscriptRig()
     told2(ModelCall(reply_id="r"))
     told2(Partial(reply_id="r", content=(Text(text="One.\n\nTw"),)))
     told2(Resumed(reply_id="r", strategy="resume", prior_chars=8))
@@ -178,7 +178,7 @@ def test_a_cut_reply_that_goes_on(told):
     assert told2(reply(Text(text="One.\n\nTwo.\n\nEnd")), "r") == [Block("End")]
 
 
-def test_a_fault_and_another_try(told):
+def test_a_fault_and_a_retry(told):
     told(ModelCall(reply_id="r"))
     told.pieces("r", [TextDelta("Half")])
     told(Partial(reply_id="r", content=(Text(text="Half a"),)))
@@ -189,8 +189,8 @@ def test_a_fault_and_another_try(told):
     assert told(Failed(reason="call", error=last)) == [Notice("the turn failed: no key; /retry runs it again", "bad")]
 
 
-def test_a_head_that_was_moved(told):
-    """TREE-3: it is said, unless a command moved it in the course of what it does."""
+def test_a_moved_head(told):
+    """TREE-3: it is reported, unless a command moved it as part of its work."""
     assert told(Head(target_id="e1")) == [Notice("head moved; the next message continues from there", "dim")]
     told.talk.expected_head_moves.add("x")
     assert told(Head(target_id="e1"), "x") == []
@@ -219,7 +219,7 @@ def test_a_tool_is_live_until_its_result(told):
     assert told.talk.tools == {}
 
 
-def test_what_sub_agents_do_stands_inside_and_what_they_say_does_not(told):
+def test_tool_calls_of_sub_agents_are_shown_and_their_replies_are_not(told):
     told(reply(ToolCall(id="t", name="agent", input={"prompt": "look"})), "r")
     told(Spawned(child_session="child", reply_id="r", tool_call_id="t"))
     assert told(Message(message=Prompt(content="look")), session="child") == []
@@ -229,14 +229,14 @@ def test_what_sub_agents_do_stands_inside_and_what_they_say_does_not(told):
     assert [tool.name for tool in told.talk.tools.values()] == ["agent"]
 
 
-def test_a_queued_message_waits_until_it_is_taken_up(told):
+def test_a_queued_message_is_shown_until_it_is_taken_up(told):
     told(Queued(message=Prompt(content="and then?")), "q")
     assert list(told.talk.queue) == ["q"]
     assert told(Message(message=Prompt(content="and then?", queued_id="q"))) == [UserMessage("and then?")]
     assert told.talk.queue == {}
 
 
-def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told):
+def test_a_change_is_not_shown_again_after_its_approval(told):
     told(reply(ToolCall(id="t", name="edit", input={})), "r")
     told.talk.inputs_shown.add((HERE, "r", "t"))
     result = ToolResult(tool_call_id="t", tool_name="edit", reply_id="r", status="ok")
@@ -247,8 +247,8 @@ def test_a_change_that_was_shown_before_it_was_approved_is_not_shown_again(told)
 
 
 @pytest.mark.parametrize(("session", "inside"), [(HERE, False), ("crab_user_1_sub", True)])
-def test_a_decision_is_shown_with_what_it_is_about(told, session, inside):
-    """RUN-13: read from the log, whoever decided, and wherever the call stands."""
+def test_a_decision_is_shown_with_its_call(told, session, inside):
+    """RUN-13: read from the log, whichever process decided, and wherever the call is."""
     told(reply(ToolCall(id="c", name="shell", input={"command": "ls"})), "r", session)
     assert told(Attention(reason="approve", reply_id="r", tool_call_id="c"), "q", session) == []
     (shown,) = told(AttentionResolved(attention_id="q", decision="deny"), session=session)
@@ -256,14 +256,14 @@ def test_a_decision_is_shown_with_what_it_is_about(told, session, inside):
     assert shown.in_subagent is inside
 
 
-def test_a_decision_about_something_unknown_is_shown_too(told):
+def test_a_decision_about_an_unknown_call_is_shown_too(told):
     (shown,) = told(AttentionResolved(attention_id="q", decision="ran"))
     assert isinstance(shown, Decision)
     assert (shown.decision.decision, shown.name) == ("ran", "")
 
 
-def test_a_tool_that_runs_unasked_from_here_on_is_a_line(told):
-    """As the transcript says it; what a session begins with is no news."""
+def test_a_tool_that_may_run_without_approval_from_now_on_is_reported(told):
+    """In the words of the transcript; the settings that a session begins with are not reported."""
     assert told(ContextEntry(policy={"approval": "ask"})) == []
     changed = told(ContextEntry(policy={"approval": "ask", "approvals": {"shell": "auto"}}))
     assert changed == [Notice("context: shell runs without approval")]

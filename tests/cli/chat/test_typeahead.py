@@ -1,4 +1,4 @@
-"""What is typed before a chat is there counts as typed into it, and the terminal is as it was when a chat is over."""
+"""Keys typed before a chat has started count as typed into it, and the terminal is restored when a chat is over."""
 
 import sys
 
@@ -13,18 +13,18 @@ from wakelog.cli.chat.terminal import decode_line_mode
     ("line", "keys"), [(b"hello\n", "hello\r"), (b"a\nb", "a\rb"), (b"bye\0", "bye\x04"), ("é\n".encode(), "é\r")]
 )
 def test_lines_become_keys_again(line, keys):
-    """A terminal that nobody has taken makes a line feed of Enter, and nothing at all of Ctrl-D."""
+    """In line mode a terminal turns Enter into a line feed, and Ctrl-D into nothing."""
     assert decode_line_mode(line) == keys
 
 
 def test_a_message_typed_too_early_is_sent(shell, chat):
-    """Each line is a message of its own, and what has no Enter behind it waits to be edited."""
+    """Each line is a message of its own, and text without an Enter stays in the input."""
     pane = chat("--model", "demo", ahead=("hello there", "Enter", "list .", "Enter", "half a li"))
     pane.expect(READY, "✓ list .", "› half a li")
     assert prompts(shell) == ["hello there", "list ."]
 
 
-def test_half_a_line_is_edited_on(shell, chat):
+def test_half_a_line_is_in_the_input(shell, chat):
     pane = chat("--model", "demo", ahead=("li",))
     seen = pane.expect(READY, "› li")
     assert seen.splitlines()[0].startswith("wakelog/")
@@ -33,8 +33,8 @@ def test_half_a_line_is_edited_on(shell, chat):
     assert prompts(shell) == ["list ."]
 
 
-def test_whoever_has_left_already(shell, chat):
-    """Ctrl-D leaves; the terminal echoes, edits lines and knows Enter as before."""
+def test_ctrl_d_typed_too_early_leaves(shell, chat):
+    """The terminal echoes, edits lines and knows Enter as before."""
     pane = chat("--model", "demo", ahead=("C-d",))
     pane.ended(0)
     pane.say("a line")
@@ -42,7 +42,7 @@ def test_whoever_has_left_already(shell, chat):
     assert not list(shell.store.glob("*.jsonl"))
 
 
-def test_nobody_approves_what_they_have_not_seen(shell, script, chat):
+def test_keys_typed_before_a_question_do_not_answer_it(shell, script, chat):
     """RUN-13: a letter that was typed before the question was on the screen is a message."""
     call = {"name": "shell", "input": {"command": "touch ran"}}
     model = script({"toolCalls": [call]}, {"text": "Finished."})
@@ -53,8 +53,8 @@ def test_nobody_approves_what_they_have_not_seen(shell, script, chat):
     assert not (shell.folder / "ran").exists()
 
 
-def test_a_model_that_takes_its_time_hears_all_of_it(shell, chat, gate, mcp_servers):
-    """Two lines before there is anybody to say them to: both are said, in order, and half of a third one stays."""
+def test_messages_typed_while_the_model_loads_are_sent(shell, chat, gate, mcp_servers):
+    """Two lines before the model is loaded: both are sent, in order, and half of a third one stays."""
     mcp_servers(slow=f"cat {shell.folder}/gate >&2; exec {sys.executable} -I -S {PLAIN}")
     pane = chat("--model", "demo", ahead=("hello there", "Enter", "list .", "Enter", "half a li"))
     pane.expect("connecting to slow", "» queued: hello there", "» queued: list .", "› half a li")
@@ -63,8 +63,8 @@ def test_a_model_that_takes_its_time_hears_all_of_it(shell, chat, gate, mcp_serv
     assert prompts(shell) == ["hello there", "list ."]
 
 
-def test_what_follows_the_choice_of_a_session_is_said_in_it(shell, script, chat):
-    """Also before there is a list to choose from, and in one burst behind the key that chooses."""
+def test_text_after_the_choice_of_a_session_is_sent_in_it(shell, script, chat):
+    """Also before there is a list to choose from, and in one burst after the key that chooses."""
     model = script(*({"text": f"Answer {number}."} for number in range(9)))
     for prompt in ("the parser", "the lexer"):
         assert shell.process("run", "--model", model, prompt, typed=b"").code == 0
@@ -81,7 +81,7 @@ def test_what_follows_the_choice_of_a_session_is_said_in_it(shell, script, chat)
     assert len(list(shell.store.glob("*.jsonl"))) == 2
 
 
-def test_a_list_is_typed_into_too(shell, script, chat):
+def test_keys_typed_too_early_filter_the_list(shell, script, chat):
     model = script({"text": "An answer."})
     for prompt in ("the parser", "the lexer"):
         assert shell.process("run", "--model", model, prompt, typed=b"").code == 0

@@ -1,4 +1,4 @@
-"""What a chat cannot do is said in one line, with what to do, before anything is written (DESIGN 8)."""
+"""An error of usage is one line, with what to do, before anything is written."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_one_line_and_nothing_written(shell, words, code, said):
     assert not shell.store.exists() or not list(shell.store.glob("*.jsonl"))
 
 
-def test_a_key_that_is_missing(shell, monkeypatch):
+def test_a_missing_key(shell, monkeypatch):
     """How to set one, and what works without."""
     pytest.importorskip("anthropic")
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
@@ -59,7 +59,7 @@ def test_a_key_that_is_missing(shell, monkeypatch):
 
 
 def test_without_a_model(shell, monkeypatch):
-    """Nobody is given a model they did not ask for: one line says how to name one, and what works without a key."""
+    """No model is chosen by default: one line says how to name one, and what works without a key."""
     monkeypatch.delenv("WAKELOG_MODEL")
     answer = shell.terminal("chat", columns=200)
     assert (answer.code, answer.out.count("\n")) == (2, 1)
@@ -67,7 +67,7 @@ def test_without_a_model(shell, monkeypatch):
     assert "--model demo" in answer.out
 
 
-def test_sessions_that_cannot_be_gone_on_with(shell, story):
+def test_sessions_that_cannot_be_continued(shell, story):
     story.user("hello")
     answer = shell.terminal("chat", "crab_user_1:1", "--model", "demo")
     assert (answer.code, "continues from the head" in answer.out) == (2, True)

@@ -1,4 +1,4 @@
-"""What is being typed is shown through signs, and the cursor stands where it should (law 13)."""
+"""Typed text is drawn escaped, and the cursor is at the right place (law 13)."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def transformed(line):
 
 
 def picture(line):
-    """What is drawn in the end."""
+    """Return the drawn text."""
     return "".join(STAND_INS.restore(Char(sign)).char for _, text, *_ in transformed(line).fragments for sign in text)
 
 
@@ -30,7 +30,7 @@ def laid_out(line):
 
 
 @pytest.mark.parametrize("line", [payload.replace("\n", "") for payload in PAYLOADS])
-def test_signs(line):
+def test_symbols(line):
     assert picture(line) == visible(line)
     assert not hostile_characters().search(picture(line))
 
@@ -41,7 +41,7 @@ def test_signs(line):
         max_size=12,
     )
 )
-def test_every_place_in_the_text_has_one_in_the_picture_and_back(line):
+def test_positions_map_from_the_text_to_the_drawing_and_back(line):
     line = line.replace("\n", "")
     made = transformed(line)
     places = [made.source_to_display(at) for at in range(len(line) + 2)]
@@ -55,8 +55,8 @@ def test_every_place_in_the_text_has_one_in_the_picture_and_back(line):
 
 
 @pytest.mark.parametrize("sign", ["👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "1\ufe0f\u20e3", "❤\ufe0f\u200d🔥"])
-def test_a_sign_of_many_characters_is_one_picture(sign):
-    """It is drawn whole, and the cursor stands before or behind it."""
+def test_a_grapheme_of_many_characters_is_drawn_as_one(sign):
+    """It is drawn whole, and the cursor is before or after it."""
     assert picture(f"a{sign}b") == f"a{sign}b"
     assert len(laid_out(f"a{sign}b")) == 3
     places = [transformed(f"a{sign}b").source_to_display(at) for at in range(1, len(sign) + 2)]
@@ -64,5 +64,5 @@ def test_a_sign_of_many_characters_is_one_picture(sign):
 
 
 @given(st.text(st.sampled_from("ab\u200d👩👧🇩🇪🏽1\u20e3\ufe0f\u0301\u202e"), max_size=12))
-def test_whatever_is_typed_is_drawn_as_it_would_be_printed(line):
+def test_typed_text_is_drawn_as_it_would_be_printed(line):
     assert picture(line) == visible(line)

@@ -1,4 +1,4 @@
-"""What happens while somebody looks: every entry and every piece once, entries first, whoever writes them."""
+"""A watcher reports every entry and every piece once, entries first, from any writer."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def say(story, reply_id, *texts):
         story.store.journal(story.session.name, reply_id, encode_delta(TextDelta(text)))
 
 
-def test_each_thing_once(story, watch):
+def test_each_item_is_reported_once(story, watch):
     story.user("hello")
     story.call("r")
     say(story, "r", "a", "b")
@@ -48,7 +48,7 @@ def test_each_thing_once(story, watch):
 
 
 def test_a_journal_that_begins_again_is_read_again(story, watch):
-    """However many pieces the first one had: a reply that starts over loses no word."""
+    """However many pieces the first one had: a reply that starts again loses no text."""
     story.user("hello")
     story.call("r")
     say(story, "r", "a", "b", "c")
@@ -57,13 +57,13 @@ def test_a_journal_that_begins_again_is_read_again(story, watch):
     story.session.append(Partial(reply_id="r", content=(Text(text="abc"),)))
     story.session.append(Resumed(reply_id="r"))
     say(story, "r", "A", "B", "C", "D", "E")
-    # Pieces of the moment in which it began anew could be of either: they are asked for again.
+    # Pieces read at the moment of the restart could be of either reply: they are read again.
     assert told(watch) == ["partial", "resumed"]
     assert told(watch) == ["A", "B", "C", "D", "E"]
 
 
 def test_sub_agents(store, story, watch):
-    """Their entries too, from their first on; one that is named and does not exist yet is waited for."""
+    """Their entries, too, from the first on; a sub-agent that does not exist yet is waited for."""
     story.user("hello")
     reply = story.reply(calls=[("t", "agent", {})])
     story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
@@ -76,8 +76,8 @@ def test_sub_agents(store, story, watch):
     assert watch.read_new() == []
 
 
-def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch):
-    """What it wrote before that is told; after that a chat costs what it would without it."""
+def test_a_finished_sub_agent_is_watched_no_more(store, story, watch):
+    """Its entries before the end are reported; after that it costs nothing."""
     story.user("hello")
     reply = story.reply(calls=[("t", "agent", {})])
     story.session.append(Spawned(child_session="child", reply_id=reply.id, tool_call_id="t"), at=reply.id)
@@ -91,7 +91,7 @@ def test_a_sub_agent_that_has_come_back_is_looked_at_no_more(store, story, watch
     assert watch.read_new() == []
 
 
-def test_rubbish_in_a_log_or_a_journal_is_looked_past(story, watch):
+def test_garbage_in_a_log_or_a_journal_is_skipped(story, watch):
     story.user("hello")
     story.store.journal(story.session.name, "r", b"rubbish")
     say(story, "r", "a")

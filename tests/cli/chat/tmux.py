@@ -1,8 +1,7 @@
-"""A chat in a real terminal: tmux, which keeps a screen and a scroll-back, answers, resizes and pastes as others do.
+"""A chat in a real terminal: tmux, which keeps a screen and a scroll-back, answers, resizes and pastes.
 
-tmux is the judge because it is nobody's stub: what it shows is what a person sees, and a command that reached it would
-have had its effect. Nothing here sleeps: whatever the program writes also comes down a pipe, and the screen is looked
-at again when something has come.
+The screen of tmux is what a person sees, and a control sequence that reached it would have had its effect. Nothing here
+sleeps: the output of the program also goes to a pipe, and the screen is read again when something has arrived.
 """
 
 import json
@@ -34,14 +33,14 @@ class Pane:
         self._environment = {**environment, "TERM": "xterm-256color"}
         self._pipe = str(folder / "pipe")
         os.mkfifo(self._pipe)
-        # Both ends are ours, so that neither opening it nor a program that ends can hold us up.
+        # Both ends are open here, so that neither opening it nor the end of the program can block.
         self._news = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
         self.raw = bytearray()
         program = f'tmux -S {self._socket} wait-for go; {shlex.join(command)}; echo "[exit $?]"; exec cat'
         self._tmux("-f", str(settings), "new-session", "-d", "-x", str(columns), "-y", str(rows), program)
         self._tmux("pipe-pane", "-O", f"exec cat > {shlex.quote(self._pipe)}")
         if ahead:
-            # Typed while nobody reads: the terminal itself echoes and edits it.
+            # Typed before the program reads: the terminal itself echoes and edits it.
             self.press(*ahead)
         self._tmux("wait-for", "-S", "go")
 
@@ -60,27 +59,27 @@ class Pane:
     # ── seeing ───────────────────────────────────────────────────────────────────────────────────
 
     def screen(self, *, colours=False):
-        """What is on the screen."""
+        """Return the text on the screen."""
         return self._tmux("capture-pane", "-p", *(["-e"] if colours else [])).rstrip("\n")
 
     def scrolled(self):
-        """The screen and everything that was scrolled out of it, lines that were wrapped joined again."""
+        """Return the screen and everything that was scrolled out of it, with wrapped lines joined."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-").rstrip("\n")
 
     def told(self, what):
-        """What tmux knows of the pane: its title, say."""
+        """Return what tmux knows of the pane, such as its title."""
         return self._tmux("display-message", "-p", f"#{{{what}}}").strip()
 
     def copied(self):
-        """How many texts have been put on the clipboard."""
+        """Return how many texts have been put on the clipboard."""
         return len(self._tmux("list-buffers").splitlines())
 
     def expect(self, *words):
-        """Waits until all these words are on the screen or above it."""
+        """Wait until all these texts are on the screen or above it."""
         return self.until(lambda seen: all(word in seen for word in words), words)
 
     def rests(self, seen):
-        """Whether the agent rests: the status says so, and so does the log (a frame may be seen half drawn)."""
+        """Return whether the agent is idle: the status says so, and so does the log (a frame may be half drawn)."""
         last = seen.splitlines()[-1]
         log = self._store / f"{last.split(' ')[0]}.jsonl"
         if "working" in last or not log.exists():
@@ -89,8 +88,8 @@ class Pane:
         return entry["type"] != "activity" or entry.get("event") == "left"
 
     def until(self, holds, what="what was waited for"):
-        """Waits until the screen, with what is above it, is as it should be."""
-        # Something that turns is news for ever: the limit holds for all of it.
+        """Wait until the screen, with the text above it, is as it should be."""
+        # A spinner changes the screen for ever: the limit is for the whole wait.
         end = time.monotonic() + LIMIT_S
         while not holds(seen := self.scrolled()):
             assert self._take(end - time.monotonic()), f"never came: {what!r}; this did:\n{seen}"
@@ -112,41 +111,41 @@ class Pane:
     # ── typing ───────────────────────────────────────────────────────────────────────────────────
 
     def type(self, text):
-        """Types a text."""
+        """Type a text."""
         self._tmux("send-keys", "-l", text)
 
     def press(self, *keys):
-        """Presses keys by their tmux names: Enter, Escape, C-c, M-Enter."""
+        """Press keys by their tmux names: Enter, Escape, C-c, M-Enter."""
         self._tmux("send-keys", *keys)
 
     def say(self, text):
-        """Types a text and sends it."""
+        """Type a text and send it."""
         self.type(text)
         self.press("Enter")
 
     def paste(self, text):
-        """Pastes a text, as a terminal does that tells pasting from typing."""
+        """Paste a text, as a terminal with bracketed paste does."""
         self._tmux("load-buffer", "-b", "given", "-", given=text)
         self._tmux("paste-buffer", "-d", "-p", "-r", "-b", "given")
 
     def resize(self, columns, rows=24):
-        """Makes the terminal larger or smaller."""
+        """Make the terminal larger or smaller."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     # ── the program ──────────────────────────────────────────────────────────────────────────────
 
     def pid(self, name="wakelog"):
-        """The process of the program, a child of the shell that the pane runs."""
+        """Return the process of the program, a child of the shell that the pane runs."""
         shell = self.told("pane_pid")
         with open(f"/proc/{shell}/task/{shell}/children") as file:
             return int(file.read().split()[0])
 
     def ended(self, code=0):
-        """Waits for the program to end."""
+        """Wait for the program to end."""
         return self.expect(f"[exit {code}]")
 
     def close(self):
-        """Ends everything in the pane."""
+        """End everything in the pane."""
         subprocess.run(
             ["tmux", "-S", self._socket, "kill-server"], capture_output=True, env=self._environment, check=False
         )

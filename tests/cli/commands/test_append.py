@@ -1,4 +1,4 @@
-"""`new`, `append`, `compact` and the marks: each writes one entry and answers as documented (DESIGN 8)."""
+"""`new`, `append`, `compact`, titles and labels: each writes one entry and answers as documented (docs/cli.md)."""
 
 import json
 import os
@@ -10,15 +10,15 @@ from wakelog.log.content import BlobRef
 from wakelog.log.entry import Activity
 
 
-def test_new_gives_id_and_name(shell):
+def test_new_prints_id_and_name(shell):
     made = shell("new", "--agent", "Crab!", "--sender", "tg:12345", "--json").json
     assert set(made) == {"id", "name"}
     assert re.fullmatch(r"crab~\w{8}_tg-12345~\w{8}_1", made["name"])
     assert shell("new", "--agent", "crab", "--sender", "tg-12345").out == "crab_tg-12345_1\n"
 
 
-def test_new_says_who_where_and_what(shell):
-    """LOG-4: the first line holds what the session was begun with; ST-7: an id that is there is left alone."""
+def test_new_writes_the_session_header(shell):
+    """LOG-4: the first line has the given settings; ST-7: an id that exists is left alone."""
     words = ("--title", "T", "--cwd", "sub", "--model", "m", "--provider", "p", "--id", "my-id")
     assert shell("new", *words, "--json").json == {"id": "my-id", "name": "agent_user_1"}
     first = shell("show", "my-id", "--json").rows[0]
@@ -31,7 +31,7 @@ def test_new_says_who_where_and_what(shell):
     assert shell("new", "--id", "my-id", "--json").json == {"id": "my-id", "name": "agent_user_1"}
 
 
-def test_append_gives_the_entry_as_stored(shell):
+def test_append_prints_the_entry_as_stored(shell):
     name = shell("new").out.strip()
     answer = shell("append", name, "--role", "user", "Hello", "--json")
     assert answer.json["message"] == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
@@ -49,8 +49,8 @@ def test_append_reads_standard_input(shell):
     assert shell("append", name, "-", typed="").code == 2
 
 
-def test_a_text_too_long_for_a_line(shell, store):
-    """LOG-12: it is a blob, the entry has its beginning and its end, and stderr says so."""
+def test_a_text_too_long_for_a_line_becomes_a_blob(shell, store):
+    """LOG-12: the entry has its beginning and its end, and stderr says so."""
     name = shell("new").out.strip()
     typed = "first\n" + "middle\n" * 3_000_000 + "last"
     answer = shell("append", name, "-", "--json", typed=typed)
@@ -64,7 +64,7 @@ def test_a_text_too_long_for_a_line(shell, store):
 
 @pytest.mark.meddled
 def test_append_while_a_worker_holds_the_session(shell, store, story):
-    """RUN-11, DESIGN 4: what a person says needs no lease; it waits in the queue, and they are told."""
+    """RUN-11: a message of a person needs no lease; it is queued, and the command says so."""
     lease = story.session.acquire("a worker", ttl_s=60)
     answer = shell("append", "crab_user_1", "Are you there?", "--steer", "--json")
     assert (answer.code, answer.json["type"], answer.json["mode"]) == (0, "queued", "steer")
@@ -74,7 +74,7 @@ def test_append_while_a_worker_holds_the_session(shell, store, story):
     assert isinstance(story.session.read().entries[-1].value, Activity)
 
 
-def test_append_behind_an_open_call_is_queued(shell, story):
+def test_append_after_an_open_call_is_queued(shell, story):
     """Law 7: a prompt does not come between a call and its result."""
     story.user("run it")
     story.reply("", calls=[("t1", "bash", {})])
@@ -82,7 +82,7 @@ def test_append_behind_an_open_call_is_queued(shell, story):
 
 
 def test_append_notes_a_torn_tail(shell, story):
-    """LOG-9: the next append notes the damage, says so, and is readable; exit code 0."""
+    """LOG-9: the next append records the damage, reports it, and is readable; exit code 0."""
     story.user("one")
     log = shell.store / "crab_user_1.jsonl"
     with open(log, "ab") as file:
@@ -95,7 +95,7 @@ def test_append_notes_a_torn_tail(shell, story):
 
 
 def test_append_to_a_damaged_log_says_so_and_succeeds(shell, story):
-    """DESIGN 8: append reports damage but exits 0."""
+    """Law 9: append reports damage but exits 0."""
     story.user("one")
     log = shell.store / "crab_user_1.jsonl"
     log.write_bytes(log.read_bytes() + b"rubbish\n")
@@ -104,8 +104,8 @@ def test_append_to_a_damaged_log_says_so_and_succeeds(shell, story):
     assert "doctor crab_user_1" in answer.err
 
 
-def test_compact_folds_the_context_and_keeps_the_log(shell, story):
-    """VIEW-4: a compaction deletes nothing; the context begins with the summary, then with what is kept."""
+def test_compact_shortens_the_context_and_keeps_the_log(shell, story):
+    """VIEW-4: a compaction deletes nothing; the context has the summary, then the kept messages."""
     story.user("a")
     kept = story.reply("b")
     entry = shell("compact", "crab_user_1", "--summary", "In short.", "--keep", "2", "--json").json
@@ -118,7 +118,7 @@ def test_compact_folds_the_context_and_keeps_the_log(shell, story):
 
 
 def test_rename_archive_label(shell, story):
-    """LOG-1, ST-4: titles, archive state and names are entries; the latest wins."""
+    """LOG-1, ST-4: titles, archive state and labels are entries; the latest wins."""
     story.user("a")
     assert shell("rename", "crab_user_1", "First", "--json").json["type"] == "session_renamed"
     shell("rename", "crab_user_1", "Second")
@@ -142,7 +142,7 @@ def test_a_label_needs_an_entry_and_one_text(shell, story, words):
 
 
 def test_every_write_is_one_line(shell, story):
-    """Law 1: commands only ever add to the log."""
+    """Law 1: commands only add to the log."""
     story.user("a")
     log = shell.store / "crab_user_1.jsonl"
     for words in (("append", "crab_user_1", "b"), ("label", "crab_user_1", "1", "x"), ("head", "crab_user_1", "1")):

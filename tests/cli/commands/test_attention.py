@@ -1,4 +1,4 @@
-"""`attention`, `rerun`: what waits for a person is listed, shown in full, and decided by an entry (RUN-13, RUN-18)."""
+"""`attention`, `rerun`: questions for a person are listed, shown in full, and decided by an entry (RUN-13, RUN-18)."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def asking(shell, script):
 
 @pytest.fixture
 def doubtful(shell, script):
-    """A session whose process was killed while a tool ran, with a policy that asks a person then."""
+    """A session whose process was killed while a tool ran, with a policy that then asks a person."""
     os.mkfifo(shell.folder / "begun")
     slow = {"name": "shell", "input": {"command": "echo ran >> ledger; echo it has > begun; sleep 600"}}
     model = script({"toolCalls": [slow]}, {"text": "So be it."})
@@ -44,8 +44,8 @@ def results(shell):
     return [(said["status"], said["content"][0]["text"]) for said in said if said["role"] == "toolResult"]
 
 
-def test_listed(asking):
-    """RUN-13: over all sessions a line each; one session in full; exit code 6 as long as anything waits."""
+def test_questions_are_listed(asking):
+    """RUN-13: over all sessions a line each; one session in full; exit code 6 while a question is open."""
     listed = asking.process("attention")
     assert listed.code == 6
     assert listed.out.startswith("agent_user_1:7  ")
@@ -59,7 +59,7 @@ def test_listed(asking):
     assert asking("ls", "--json").json["state"] == "waiting"
 
 
-def test_nothing_waits(shell, story):
+def test_without_questions(shell, story):
     answer = shell("attention")
     assert (answer.code, answer.out) == (0, "")
     assert shell("attention", "crab_user_1", "--approve").code == 3
@@ -76,7 +76,7 @@ def test_approved(asking):
 
 
 def test_denied_and_woken_at_once(asking):
-    """The entry may be named by its own number or by the reply it is about."""
+    """The question may be named by its own number or by that of its reply."""
     answer = asking.process("attention", "agent_user_1:5", "--deny", "--wake", typed=b"")
     assert (answer.code, answer.out) == (0, "So be it.\n")
     assert (runs(asking), results(asking)[0][0]) == (0, "denied")
@@ -87,8 +87,8 @@ def test_denied_and_woken_at_once(asking):
     "words",
     [("--ran",), ("--approve", "--result", "x"), ("--result", "x"), ("--wake",)],
 )
-def test_what_is_no_answer(asking, words):
-    """A decision must fit the question: exit code 2, and nothing is written."""
+def test_an_answer_that_does_not_fit_is_refused(asking, words):
+    """Exit code 2, and nothing is written."""
     log = asking.store / "agent_user_1.jsonl"
     before = log.read_bytes()
     answer = asking("attention", "agent_user_1", *words)
@@ -104,8 +104,8 @@ def test_what_is_no_answer(asking, words):
         (("--result", "3 files"), "ok", "3 files", 1),
     ],
 )
-def test_nobody_knows_whether_it_ran(doubtful, words, status, text, count):
-    """RUN-6: the person's decision becomes the one result; what may never be replayed ran once."""
+def test_an_unknown_outcome_is_decided_by_a_person(doubtful, words, status, text, count):
+    """RUN-6: the decision becomes the one result; a tool that may not be repeated ran once."""
     row = doubtful("attention", "--json").json
     assert (row["reason"], row["choices"]) == ("unknown", ["ran", "did not run", "run again", "result"])
     answer = doubtful.process("attention", "agent_user_1", *words, "--wake", typed=b"")
@@ -116,7 +116,7 @@ def test_nobody_knows_whether_it_ran(doubtful, words, status, text, count):
 
 
 def test_several_questions(shell, script):
-    """Where several wait one must be named; each is its own decision."""
+    """With several questions one must be named; each has its own decision."""
     model = script({"toolCalls": [SHELL, SHELL]}, {"text": "both"})
     shell.process("run", "-q", "--model", model, "hi", typed=b"")
     answer = shell("attention", "agent_user_1", "--approve")
@@ -130,7 +130,7 @@ def test_several_questions(shell, script):
 
 
 def test_a_question_of_a_sub_agent(shell):
-    """TREE-6: it is listed as the sub-agent's, and waking goes on with the one who sent it."""
+    """TREE-6: it is listed as the sub-agent's, and waking continues with the parent."""
     answer = shell.process("run", "-q", "ask a sub-agent to run `touch ran`", typed=b"")
     assert answer.code == 6
     answer = shell.process("attention", "agent_user_1", "--approve", "--wake", typed=b"")
@@ -166,8 +166,8 @@ def test_rerun_at_once(asking):
     assert asking("rerun", "agent_user_1:2").code == 2
 
 
-def test_two_decisions_are_none(shell, script):
-    """RUN-13: a person who says two things is asked to say one; nothing is decided."""
+def test_two_decisions_at_once_are_refused(shell, script):
+    """RUN-13: nothing is decided."""
     model = script({"toolCalls": [{"name": "shell", "input": {"command": "echo hi"}}]})
     assert shell("run", "Go.", "--model", model, "--tools", "shell").code == 6
     for flags in (("--approve", "--deny"), ("--deny", "--result", "done")):

@@ -18,7 +18,7 @@ def test_a_script_for_each_shell(shell, name):
 
 
 def completed(shell, *words):
-    """What bash is offered for the last word."""
+    """Return the completions that bash offers for the last word."""
     environment = {"_WAKELOG_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["wakelog", *words])}
     done = shell.process(env={**environment, "COMP_CWORD": str(len(words))})
     return [line.partition(",")[2] for line in done.out.splitlines() if line]
@@ -34,7 +34,7 @@ def test_what_is_completed(shell, story):
     assert completed(shell, "show", "zzz") == []
 
 
-def test_a_completion_never_complains(shell):
+def test_a_completion_prints_no_error(shell):
     """A store that cannot be read completes to nothing."""
     shell.store.write_text("not a folder")
     assert completed(shell, "show", "cr") == []

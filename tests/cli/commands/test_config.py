@@ -1,4 +1,4 @@
-"""`config show` says where each value comes from, `config check` what is wrong; no terminal obeys a file."""
+"""`config show` prints where each value comes from, `config check` what is wrong; file content is escaped."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from tests.cli.ui.test_safe_text import rest
 
 @pytest.fixture(autouse=True)
 def _no_model(shell, monkeypatch):
-    """What the other tests are told of the model is not said here."""
+    """Remove the model that other tests set."""
     monkeypatch.delenv("WAKELOG_MODEL")
 
 
 @pytest.fixture
 def mine(shell):
-    """Writes the user's own file."""
+    """Write the user's own file."""
     path = shell.folder / "config" / "wakelog" / "config.toml"
     path.parent.mkdir(parents=True)
 
@@ -27,7 +27,7 @@ def mine(shell):
 
 @pytest.fixture
 def project(shell):
-    """Writes the project's file."""
+    """Write the project's file."""
 
     def write(text):
         path = shell.folder / ".wakelog.toml"
@@ -38,7 +38,7 @@ def project(shell):
 
 
 def shown(answer):
-    """The rows of an answer by their key, those that are left out aside."""
+    """Return the rows of an answer by their key, without ignored ones."""
     return {row["key"]: row for row in answer.rows if row["taken"]}
 
 
@@ -71,13 +71,13 @@ def test_every_value_and_its_place(shell, mine, project, monkeypatch):
     assert (option["value"], option["from"], option["name"]) == ("/from/an/option", "option", "--store")
 
 
-def test_the_store_when_nobody_names_one(shell, monkeypatch):
+def test_the_default_store(shell, monkeypatch):
     monkeypatch.delenv("WAKELOG_STORE")
     row = shown(shell("config", "--json"))["store"]
     assert (row["value"], row["from"]) == (str(shell.folder / "data" / "wakelog" / "sessions"), "default")
 
 
-def test_for_people(shell, mine):
+def test_as_text(shell, mine):
     path = mine("model = 'openai:x'\n")
     lines = shell("config").out.splitlines()
     assert lines[0].split() == ["KEY", "VALUE", "FROM"]
@@ -85,7 +85,7 @@ def test_for_people(shell, mine):
     assert all(line.rstrip() == line for line in lines)
 
 
-def test_what_is_left_out_is_shown_and_said_once(shell, project):
+def test_an_ignored_setting_is_shown_and_reported_once(shell, project):
     path = project("model = 'openai:x'\nstore = '/evil'\n[mcp.x]\ncommand = ['evil']\n")
     answer = shell("config", "--json")
     assert [row["key"] for row in answer.rows if not row["taken"]] == ["store", "mcp.x.command"]
@@ -95,7 +95,7 @@ def test_what_is_left_out_is_shown_and_said_once(shell, project):
     assert f"{path}:2, left out" in shell("config").out
 
 
-def test_a_mistake_is_left_out_and_said(shell, mine):
+def test_an_error_is_left_out_and_reported(shell, mine):
     mine("modl = 'x'\nredact = false")
     answer = shell("config", "show", "--json")
     assert (answer.code, shown(answer)["redact"]["value"]) == (0, False)
@@ -119,7 +119,7 @@ def test_no_secret_is_shown(shell, mine, monkeypatch):
 # ── check ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_wrong(shell, mine, project):
+def test_a_valid_configuration(shell, mine, project):
     assert (
         shell("config", "check").out
         == f"no configuration file exists; yours would be {shell.folder}/config/wakelog/config.toml\n"
@@ -129,7 +129,7 @@ def test_nothing_wrong(shell, mine, project):
     assert (answer.code, answer.out) == (0, f"no mistakes in {path}, {theirs}\n")
 
 
-def test_every_mistake_of_every_file(shell, mine, project):
+def test_every_error_of_every_file(shell, mine, project):
     path, theirs = mine("modl = 1\n\n[agents.a]\nkeep = 'x'\n"), project("a = = b")
     answer = shell("config", "check")
     assert answer.code == 2
@@ -144,7 +144,7 @@ def test_every_mistake_of_every_file(shell, mine, project):
     assert [(each["line"], each["column"]) for each in found.json["mistakes"]] == [(1, None), (4, None), (1, 5)]
 
 
-def test_a_folder_that_is_gone(shell, mine, monkeypatch):
+def test_a_missing_folder(shell, mine, monkeypatch):
     path = mine("redact = true")
     gone = shell.folder / "gone"
     gone.mkdir()
@@ -154,7 +154,7 @@ def test_a_folder_that_is_gone(shell, mine, monkeypatch):
     monkeypatch.chdir(shell.folder)
 
 
-def test_a_strange_word(shell):
+def test_an_unknown_word(shell):
     assert shell("config", "chekc").code == 2
 
 
@@ -162,7 +162,7 @@ def test_a_strange_word(shell):
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_hostile_text_is_shown_safely(shell, project, payload):
+def test_hostile_text_is_escaped(shell, project, payload):
     """Law 13: in keys, values and messages, on a terminal and in JSON."""
     text = '"' + "".join(f"\\U{ord(sign):08X}" for sign in payload) + '"'
     project(f"{text} = 1\nmodel = {text}\nagents.agent.system = {text}\nagents.agent.extra.{text} = {text}\n")
@@ -176,7 +176,7 @@ def test_hostile_text_is_shown_safely(shell, project, payload):
 
 
 def test_hostile_names_of_files(shell, monkeypatch):
-    """A folder's name may be anything but text."""
+    """The name of a folder may contain any bytes."""
     folder = shell.folder / "\udcff\x1b[31m"
     folder.mkdir()
     (folder / ".wakelog.toml").write_text("modl = 1\nstore = 'x'")
@@ -187,8 +187,8 @@ def test_hostile_names_of_files(shell, monkeypatch):
             assert rest(answer.out + answer.err) == []
 
 
-def test_the_store_that_is_configured(shell, mine, monkeypatch):
-    """Every command goes by it. One that may have been meant is said, and no other store is taken for it."""
+def test_the_configured_store(shell, mine, monkeypatch):
+    """Every command uses it. An unclear one is reported, and no other store is used instead."""
     monkeypatch.delenv("WAKELOG_STORE")
     mine("store = '~/elsewhere'\n[agents.a]\nkeep = 'wrong, and nothing to a store'\n")
     assert shell("new").code == 0

@@ -1,4 +1,4 @@
-"""`copy`: what is asked for goes over, each session is told of, and the exit code is that of the worst."""
+"""`copy`: the named sessions are copied, each is reported, and the exit code is that of the gravest problem."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from wakelog.log.entry import Message
 from wakelog.session import Session
 from wakelog.stores import open_store
 
-# Nobody listens there.
+# A port on which no server listens.
 PASSWORD_URL = "postgresql://u:secret@127.0.0.1:1/x"
 
 
@@ -24,18 +24,18 @@ def target(shell):
 
 @pytest.fixture
 def talk(story):
-    """A session that was talked to."""
+    """A session with messages."""
     story.user("hello")
     return story
 
 
 def logs(folder):
-    """What a folder holds: the logs by name."""
+    """Return the logs in a folder by name."""
     return {path.stem: path.read_bytes() for path in folder.glob("*.jsonl")}
 
 
 def picture(session, content):
-    """An entry that names a blob; gives its reference."""
+    """Append an entry that refers to a blob; return the reference."""
     ref = session.store.blobs.put(content)
     session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
     return ref
@@ -60,8 +60,8 @@ def test_there_and_back(shell, talk, kind, request):
     assert shell("copy", "--all", "--store", str(back), "--to", there).out == "nothing copied; 1 unchanged\n"
 
 
-def test_only_what_is_new_goes_over(shell, talk, target):
-    """LOG-11: a second copy takes the rest."""
+def test_only_new_entries_are_copied(shell, talk, target):
+    """ST-6: a second copy adds the rest."""
     shell("copy", "--all", "--to", "copies")
     before = len(logs(target)["crab_user_1"])
     talk.user("and on")
@@ -71,7 +71,7 @@ def test_only_what_is_new_goes_over(shell, talk, target):
 
 
 def test_as_json(shell, talk, target):
-    """DESIGN 8: one object a session, what is unchanged too."""
+    """One object a session, unchanged ones included."""
     ref = picture(talk.session, b"picture")
     rows = {}
     for words in (("--dry-run",), (), ()):
@@ -99,8 +99,8 @@ def test_as_json(shell, talk, target):
     }
 
 
-def test_a_dry_run_only_shows(shell, talk, target):
-    """Law 9: looking makes nothing."""
+def test_a_dry_run_copies_nothing(shell, talk, target):
+    """Law 9: it creates no file."""
     answer = shell("copy", "--all", "--to", "copies", "--dry-run")
     assert answer.code == 0
     assert answer.out.startswith("pending ")
@@ -108,8 +108,8 @@ def test_a_dry_run_only_shows(shell, talk, target):
     assert not target.exists()
 
 
-def test_what_is_needed_is_named(shell, talk, target):
-    """TREE-4: a fork's parent goes first, unasked."""
+def test_the_parent_of_a_fork_is_copied_too(shell, talk, target):
+    """TREE-4: the parent is copied first, without being named."""
     child = fork(talk.session)
     answer = shell("copy", child.name, "--to", "copies")
     first, second, _ = answer.out.splitlines()
@@ -118,16 +118,16 @@ def test_what_is_needed_is_named(shell, talk, target):
     assert logs(target) == logs(shell.store)
 
 
-def test_another_name(shell, talk, target):
-    """ST-2: where its name is taken it gets the next number, and the answer says which."""
+def test_a_taken_name_gets_the_next_number(shell, talk, target):
+    """ST-2: the answer says which."""
     Session.create(open_store(str(target)), agent="crab", session_id="theirs")
     answer = shell("copy", "crab_user_1", "--to", "copies")
     assert answer.code == 0
     assert "crab_user_1 as crab_user_2\n" in answer.out
 
 
-def test_a_conflict_is_one_line_and_the_others_go_on(shell, talk, target):
-    """Law 1: exit code 5, and what stands there stands."""
+def test_a_conflict_is_one_line_and_the_others_are_copied(shell, talk, target):
+    """Law 1: exit code 5, and the existing log stays."""
     shell("copy", "--all", "--to", "copies")
     shell("append", "crab_user_1", "over there", "--store", str(target))
     there = logs(target)["crab_user_1"]
@@ -161,8 +161,8 @@ def test_a_lost_blob_is_one_line_and_the_rest_is_copied(shell, talk, store, targ
     assert [lost["what"] for lost in row["lost"]] == [ref.digest]
 
 
-def test_the_worst_decides(shell, talk, store, target):
-    """DESIGN 8: a conflict weighs more than a loss."""
+def test_the_gravest_problem_decides_the_exit_code(shell, talk, store, target):
+    """A conflict is graver than a loss."""
     shell("copy", "--all", "--to", "copies")
     shell("append", "crab_user_1", "over there", "--store", str(target))
     ref = picture(Session.create(store, session_id="other"), b"gone")
@@ -170,8 +170,8 @@ def test_the_worst_decides(shell, talk, store, target):
     assert shell("copy", "--all", "--to", "copies").code == 5
 
 
-def test_a_reply_under_way_is_told(shell, talk, store):
-    """Law 5: what streams stays, and whoever copies knows."""
+def test_a_reply_in_progress_is_reported(shell, talk, store):
+    """Law 5: the journal stays, and the answer says so."""
     store.journal(talk.session.id, "r1", b"{}")
     answer = shell("copy", "--all", "--to", "copies")
     assert answer.code == 0
@@ -181,7 +181,7 @@ def test_a_reply_under_way_is_told(shell, talk, store):
 
 
 def test_a_target_that_cannot_be_written(shell, talk):
-    """One line, and what was done until then is told."""
+    """One line, and the sessions copied before are reported."""
     (shell.folder / "file").write_text("not a folder")
     answer = shell("copy", "--all", "--to", "file")
     assert answer.code == 1
@@ -190,7 +190,7 @@ def test_a_target_that_cannot_be_written(shell, talk):
 
 
 def test_sessions_by_their_paths(shell, talk, target):
-    """DESIGN 8: a path names a session wherever it is; each comes from its own store."""
+    """A path names a session in any store; each is read from its own store."""
     Session.create(open_store("others"), session_id="other")
     answer = shell("copy", "crab_user_1", "./others/agent_user_1.jsonl", "--to", "copies")
     assert answer.code == 0
@@ -216,12 +216,12 @@ def test_sessions_by_their_paths(shell, talk, target):
         (("--all", "--store", PASSWORD_URL, "--to", PASSWORD_URL), 2, "onto itself"),
     ],
 )
-def test_mistakes(shell, talk, target, words, code, said):
-    """DESIGN 8: one line, before anything is done; no password in it."""
+def test_usage_errors(shell, talk, target, words, code, said):
+    """One line, before anything is done, without a password."""
     (shell.folder / "link").symlink_to("sessions")
     answer = shell("copy", *words)
     assert (answer.code, answer.out) == (code, "")
-    # Of a server that does not answer a first line says that it is tried again.
+    # For a server that does not answer, a first line says that it is tried again.
     assert answer.err.count("\n") == (2 if code == 1 else 1)
     assert said in answer.err
     assert "secret" not in answer.err
@@ -229,7 +229,7 @@ def test_mistakes(shell, talk, target, words, code, said):
 
 
 def test_an_empty_store(shell):
-    """Law 9: nothing from nothing, and nothing is made."""
+    """Law 9: nothing is copied, and nothing is created."""
     answer = shell("copy", "--all", "--to", "copies")
     assert (answer.code, answer.out) == (0, "nothing copied\n")
     assert list(shell.folder.iterdir()) == []
@@ -242,8 +242,8 @@ def test_it_runs_as_a_process(shell, talk, target):
     assert logs(target) == logs(shell.store)
 
 
-def test_a_progress_bar_on_what_takes_long(shell, talk):
-    """ux: the second that a bar waits for is taken away. The lines come when it is gone."""
+def test_a_progress_bar_for_long_work(shell, talk):
+    """The delay of the bar is removed. The lines come when it is gone."""
     program = (
         "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['copy', '--all', '--to', 'copies']))"
@@ -254,7 +254,7 @@ def test_a_progress_bar_on_what_takes_long(shell, talk):
     assert "1 session copied" in seen.out
 
 
-def test_other_words_for_it(shell):
-    """ux: what people type instead leads here."""
+def test_other_words_for_copy(shell):
+    """Words of other programs lead to this command."""
     for word in ("cp", "backup", "sync"):
         assert "did you mean copy?" in shell(word).err

@@ -1,4 +1,4 @@
-"""`gc`: blobs that no log names are shown and removed; the rest, and every log, stays."""
+"""`gc`: blobs without a reference are shown and removed; all others, and every log, stay."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ from wakelog.transfer.garbage import DAY_S
 
 @pytest.fixture
 def old(shell, store):
-    """Puts a blob as it would have been put some days ago."""
+    """Put a blob with a time some days ago."""
 
     def put(content, days=3):
         ref = store.blobs.put(content)
@@ -28,28 +28,28 @@ def old(shell, store):
 
 @pytest.fixture
 def blobs(story, store, old):
-    """An old blob that is named, one that is not, and a young one."""
+    """An old blob with a reference, one without, and a young one."""
     named, lost, young = old(b"named"), old(b"lost" * 1_000), store.blobs.put(b"young")
     story.session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=named),))))
     return {"named": named, "lost": lost, "young": young}
 
 
 def kept(store, blobs):
-    """Which of the blobs are there."""
+    """Return which of the blobs exist."""
     there = {blob.digest for blob in store.blobs.stored()}
     return [word for word, ref in blobs.items() if ref.digest in there]
 
 
-def test_a_dry_run_only_shows(shell, store, blobs):
-    """LOG-12: what would go is named with its size and age, and stays."""
+def test_a_dry_run_removes_nothing(shell, store, blobs):
+    """LOG-12: unreferenced blobs are listed with size and age, and stay."""
     answer = shell("gc", "--dry-run")
     assert answer.code == 0
     assert answer.out == f"4.0 kB  3d  {blobs['lost'].digest}\n1 blob would be removed: 4.0 kB\n"
     assert kept(store, blobs) == ["named", "lost", "young"]
 
 
-def test_it_removes_what_no_log_names_and_nothing_else(shell, store, blobs):
-    """LOG-12, law 1: neither what is named, nor what is younger than a day, nor any log."""
+def test_only_old_unreferenced_blobs_are_removed(shell, store, blobs):
+    """LOG-12, law 1: neither referenced blobs, nor those younger than a day, nor any log."""
     log = shell.store / "crab_user_1.jsonl"
     before = log.read_bytes()
     answer = shell("gc")
@@ -61,7 +61,7 @@ def test_it_removes_what_no_log_names_and_nothing_else(shell, store, blobs):
 
 
 def test_as_json(shell, blobs):
-    """DESIGN 8: one object a line, the sums in the last."""
+    """One object a line, the sums in the last."""
     for words, removed in ((("--dry-run",), False), ((), True)):
         blob, total = shell("gc", *words, "--json").rows
         assert blob == {"kind": "blob", "digest": blobs["lost"].digest, "size": 4_000, "age": blob["age"]}
@@ -72,8 +72,8 @@ def test_as_json(shell, blobs):
 
 
 @pytest.mark.parametrize(("given", "left"), [("4d", "named lost young"), ("71h", "named young"), ("0s", "named")])
-def test_the_age_is_the_callers_to_choose(shell, store, blobs, given, left):
-    """LOG-12: younger than a day only on somebody's word."""
+def test_the_age_is_an_option(shell, store, blobs, given, left):
+    """LOG-12: younger than a day only with `--older-than`."""
     assert shell("gc", "--older-than", given).code == 0
     assert kept(store, blobs) == left.split()
 
@@ -81,7 +81,7 @@ def test_the_age_is_the_callers_to_choose(shell, store, blobs, given, left):
 @pytest.mark.parametrize("given", ["", "1", "d", "1.5d", "-1d", "1 d", "1y", "٣d", "1d\x1b[31m", "9999999d", "1d 2h"])
 @pytest.mark.parametrize("words", [(), ("--json",)])
 def test_a_bad_age_is_one_clear_line(shell, store, blobs, given, words):
-    """DESIGN 8: what happened and what to do; nothing is removed."""
+    """What happened and what to do; nothing is removed."""
     answer = shell("gc", "--older-than", given, *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.count("\n") == 1
@@ -106,8 +106,8 @@ def test_ages_in_words():
         parse_span("soon")
 
 
-def test_leftovers_are_told(shell, old):
-    """LOG-12: what a crash cut short is no blob, and goes too."""
+def test_leftovers_are_reported(shell, old):
+    """LOG-12: files of interrupted puts are not blobs, and are removed, too."""
     draft = path_of(shell.store, old(b"x").digest).parent / ".new-1"
     draft.write_bytes(b"half")
     make_older(draft, 2 * DAY_S)
@@ -117,7 +117,7 @@ def test_leftovers_are_told(shell, old):
     assert not draft.exists()
 
 
-def test_a_log_that_cannot_be_read(shell, store, blobs):
+def test_an_unreadable_log_stops_it(shell, store, blobs):
     """Law 4: one line that says so, exit code 1, and everything stays."""
     (shell.store / "crab_user_2.jsonl").write_bytes(b'{"type":"session","id":"crab_user_1"}\n')
     os.symlink("../crab_user_2.jsonl", shell.store / "by-id" / "crab_user_1")
@@ -128,7 +128,7 @@ def test_a_log_that_cannot_be_read(shell, store, blobs):
 
 
 def test_without_a_store(shell):
-    """Law 9: looking makes nothing."""
+    """Law 9: no store is created."""
     assert shell("gc").out == "nothing to remove\n"
     assert not shell.store.exists()
 
@@ -140,8 +140,8 @@ def test_it_runs_as_a_process(shell, blobs):
     assert "1 blob would be removed" in answer.out
 
 
-def test_long_lists_are_cut_on_a_terminal(shell, old):
-    """ux: a terminal gets the first ones and the sum, a pipe gets all."""
+def test_long_lists_are_limited_on_a_terminal(shell, old):
+    """A terminal gets the first rows and the sum, a pipe gets all."""
     for number in range(25):
         old(b"%d" % number)
     shown = shell.terminal("gc", "--dry-run", env={"NO_COLOR": "1"}).out
@@ -149,8 +149,8 @@ def test_long_lists_are_cut_on_a_terminal(shell, old):
     assert shell("gc").out.count("sha256:") == 25
 
 
-def test_a_progress_bar_on_what_takes_long(shell, blobs):
-    """ux: logs may be large. The second that a bar waits for is taken away, so that nothing has to be slow."""
+def test_a_progress_bar_for_long_work(shell, blobs):
+    """Logs may be large. The delay of the bar is removed, so that the test need not be slow."""
     program = (
         "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['gc', '--dry-run']))"
@@ -159,6 +159,6 @@ def test_a_progress_bar_on_what_takes_long(shell, blobs):
     assert (seen.code, "Reading logs" in seen.out) == (0, True)
 
 
-def test_doctor_knows_the_folder(shell, blobs):
-    """The folder of blobs is no stray."""
+def test_doctor_knows_the_folder_of_blobs(shell, blobs):
+    """It is not reported as an unknown file."""
     assert shell("doctor", "--json").json["problems"] == []

@@ -5,14 +5,14 @@ import subprocess
 
 import pytest
 
-from tests.cli.commands.test_wake import owing
+from tests.cli.commands.test_wake import unanswered_session
 from wakelog.log.entry import Activity, Failed, Head, ModelCall
 from wakelog.runtime.user_actions import retry_turn
 from wakelog.session import Session
 
 
 def test_end(shell, story):
-    """RUN-21: a reason in the log, the state in lists, and one clear line for everything that comes after."""
+    """RUN-21: a reason in the log, the state in lists, and one clear line for every later message."""
     story.user("hello")
     story.reply("hi")
     answer = shell("end", "crab_user_1", "--reason", "moved elsewhere")
@@ -26,13 +26,14 @@ def test_end(shell, story):
         assert "is terminated; `wakelog fork crab_user_1 --new-session` continues it in a new session" in refused.err
         assert refused.err.count("\n") == 1
     assert json.loads(shell("append", "crab_user_1", "more", "--json").err)["error"]["kind"] == "session_ended"
-    for words in (("rename", "crab_user_1", "Over"), ("label", "crab_user_1", "1", "x"), ("archive", "crab_user_1")):
-        assert shell(*words).code == 0
+    assert shell("rename", "crab_user_1", "Over").code == 0
+    assert shell("label", "crab_user_1", "1", "x").code == 0
+    assert shell("archive", "crab_user_1").code == 0
     assert shell("fork", "crab_user_1", "--new-session").code == 0
     assert shell("wake", "crab_user_1").code == 0
 
 
-def test_end_by_force_cancels_who_runs_it(shell, script):
+def test_end_with_force_cancels_the_running_turn(shell, script):
     """RUN-21: refused while a process runs it; with --force that process ends the turn, and then the session ends."""
     model = script({"text": "word " * 400, "deltaChars": 5, "delayMs": 20})
     with shell.start("run", "--model", model, "hi", stdin=subprocess.DEVNULL) as child:
@@ -49,9 +50,9 @@ def test_end_by_force_cancels_who_runs_it(shell, script):
     assert kinds[-1] == "terminated"
 
 
-def test_a_fork_or_a_moved_head_is_not_woken_with_the_rest(shell, store, script):
-    """RUN-15: `wake --all` leaves them alone, with --retry too; by name they are woken, and a person's word ends it."""
-    parent = owing(store, script({"text": "first"}, name="1.jsonl"))
+def test_a_fork_or_a_moved_head_is_not_woken_by_all(shell, store, script):
+    """RUN-15: `wake --all` skips them, with --retry too; by name they are woken, and a message ends that."""
+    parent = unanswered_session(store, script({"text": "first"}, name="1.jsonl"))
     assert shell.process("wake", "--all").code == 0
     prompt = next(node.id for node in parent.branch().nodes if node.type == "message")
     fork = shell("fork", f"{parent.name}:{prompt}", "--new-session").out.strip()
@@ -71,9 +72,9 @@ def test_a_fork_or_a_moved_head_is_not_woken_with_the_rest(shell, store, script)
 
 
 @pytest.mark.meddled
-def test_what_fails_or_waits_in_a_fork_is_left_alone(shell, store, script):
-    """RUN-15: `wake --all --retry` does not try again in a fork what had failed in its parent."""
-    parent = owing(store, script({"text": "first"}, name="1.jsonl"))
+def test_failures_inherited_by_a_fork_are_not_retried(shell, store, script):
+    """RUN-15: `wake --all --retry` does not retry in a fork what had failed in its parent."""
+    parent = unanswered_session(store, script({"text": "first"}, name="1.jsonl"))
     parent.append(Failed(reason="call"))
     fork = shell("fork", parent.name, "--new-session").out.strip()
     answer = shell.process("wake", "--all", "--retry", "--json")
@@ -84,8 +85,8 @@ def test_what_fails_or_waits_in_a_fork_is_left_alone(shell, store, script):
 
 @pytest.mark.meddled
 def test_a_retry_is_a_request_to_run(shell, store, script):
-    """RUN-15: `retry` marks its `head`, so that the session is woken with the rest."""
-    session = owing(store, script({"text": "again"}, name="1.jsonl"))
+    """RUN-15: `retry` marks its `head`, so that `wake --all` wakes the session."""
+    session = unanswered_session(store, script({"text": "again"}, name="1.jsonl"))
     session.append(Failed(reason="call"))
     assert retry_turn(session).value.reason == "retry"
     assert [entry.value.reason for entry in session.read().entries if isinstance(entry.value, Head)] == ["retry"]
@@ -95,7 +96,7 @@ def test_a_retry_is_a_request_to_run(shell, store, script):
 
 @pytest.mark.meddled
 def test_uptime_is_shown(shell, story):
-    """ST-3: in seconds in `ls --json`, in words in `show`; the time of a dead worker is not in it."""
+    """ST-3: in seconds in `ls --json`, in words in `show`; without the time after a worker died."""
     story.user("hello")
     story.session.append(Activity(holder="a", timestamp="2026-01-01T10:00:00.000Z"))
     story.session.append(ModelCall(reply_id="r", timestamp="2026-01-01T10:00:30.000Z"))

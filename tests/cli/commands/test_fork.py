@@ -1,10 +1,10 @@
-"""`head` and `fork`: where a session goes on (TREE-2 to TREE-4)."""
+"""`head` and `fork`: where a session continues (TREE-2 to TREE-4)."""
 
 from wakelog.log.entry import SessionHeader
 
 
 def test_head_shows_and_moves(shell, story):
-    """TREE-3: the head is in the log, so it is where it was put even if nothing follows."""
+    """TREE-3: the head is in the log, so it stays where it was put even if nothing follows."""
     first = story.user("a")
     last = story.reply("b")
     assert (shell("head", "crab_user_1").out, last.seq) == ("2\n", 2)
@@ -35,12 +35,12 @@ def test_fork_moves_the_head_and_the_next_append_branches(shell, story):
     ]
 
 
-def test_fork_needs_a_place(shell, story):
+def test_fork_needs_an_entry(shell, story):
     assert shell("fork", "crab_user_1").code == 2
 
 
 def test_fork_into_a_new_session(shell, store, story):
-    """TREE-4: a back-link to session and entry, and two timelines from there."""
+    """TREE-4: a back-link to session and entry, and two independent sessions from there."""
     first = story.user("a")
     story.reply("b")
     made = shell("fork", "crab_user_1", "--at", "1", "--new-session", "--json").json

@@ -24,7 +24,7 @@ def names(answer):
 
 
 def test_ls_json(three):
-    """DESIGN 8: one object a line, the newest first, from a promised set of fields."""
+    """One object a line, the newest first, with the documented fields."""
     answer = three("ls", "--json")
     assert names(answer) == ["dove_user_1", "crab_user_2", "crab_user_1"]
     first = answer.rows[0]
@@ -55,16 +55,16 @@ def test_ls_says_how_many_more_there_are(three):
     assert three("ls", "--limit", "3").err == ""
 
 
-def test_a_long_way_to_all_goes_in_steps(shell, store):
-    """What is shown next is ten times as much at most, so that nobody gets thousands of rows at once."""
+def test_the_suggested_limit_grows_in_steps(shell, store):
+    """The next limit is at most ten times as large, so that no hint prints thousands of rows at once."""
     for _ in range(12):
         Session.create(store, agent="crab", sender="user")
     assert shell("ls", "--limit", "1").err == "wakelog: 11 more sessions; `--limit 10` shows more\n"
     assert shell("ls", "--limit", "2").err == "wakelog: 10 more sessions; `--limit 12` shows all\n"
 
 
-def test_people_are_told_a_number_and_programs_a_cursor(three):
-    """ST-4, ST-5: nobody has to type a cursor; a program finds it in every row, and in the note."""
+def test_people_get_a_limit_and_programs_a_cursor(three):
+    """ST-4, ST-5: people need not type a cursor; a program finds it in every row, and in the note."""
     for words in (("ls",), ("search", "the"), ("search", "the", "--names")):
         shown = three(*words, "--limit", "1")
         assert ("--limit" in shown.err, "--after" in shown.err, len(shown.err) < 80) == (True, False, True)
@@ -74,7 +74,7 @@ def test_people_are_told_a_number_and_programs_a_cursor(three):
 
 
 def next_page(shell, answer):
-    """What stderr says to a program is to be typed for more, typed."""
+    """Run the command that stderr gives a program for the next page."""
     words = shlex.split(answer.err.split("`")[1])
     assert words[0] == "wakelog"
     return shell(*words[1:])
@@ -96,7 +96,7 @@ def test_ls_page_by_page(three):
 
 
 def test_search_page_by_page(three):
-    """ST-5: as for lists; what begins with a minus stays what it is."""
+    """ST-5: as for lists; a query that begins with a minus stays a query."""
     whole = three("search", "the", "--json").rows
     assert len(whole) == 3
     first = three("search", "the", "--limit", "2", "--json")
@@ -107,13 +107,13 @@ def test_search_page_by_page(three):
 
 
 @pytest.mark.parametrize("words", [("ls",), ("search", "the")])
-def test_a_cursor_from_nowhere(three, words):
+def test_an_invalid_cursor(three, words):
     answer = three(*words, "--after", "nowhere")
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
 
 
 def test_a_database_lists_and_searches_as_files_do(shell):
-    """Law 12: the same commands on another store; its catalog is in it, and no cache is made."""
+    """Law 12: the same commands on another store; its catalog is in it, and no cache is created."""
     store = ("--store", "sqlite:sessions.db")
     assert "`wakelog chat` creates one" in shell("ls", *store).err
     assert not (shell.folder / "sessions.db").exists()
@@ -132,21 +132,21 @@ def test_a_database_lists_and_searches_as_files_do(shell):
 
 
 def test_no_password_is_shown(shell, postgres_url):
-    """Law 14: a URL is shown without what is secret in it."""
+    """Law 14: a URL is shown without its password."""
     secret = urlsplit(postgres_url).password
     for words in (("ls",), ("show", "crab_user_1"), ("doctor",), ("doctor", "--json"), ("search", "x")):
         answer = shell(*words, "--store", postgres_url)
         assert secret not in answer.out + answer.err
 
 
-def test_ls_of_nothing(shell):
+def test_ls_of_an_empty_store(shell):
     answer = shell("ls")
     assert (answer.code, answer.out) == (0, "")
     assert "no session yet; `wakelog chat` creates one" in answer.err
     assert not shell.store.exists()
 
 
-def test_ls_of_what_was_put_away(shell):
+def test_ls_of_archived_sessions(shell):
     shell("new")
     shell("archive", "agent_user_1")
     assert "`--all` shows all" in shell("ls").err
@@ -154,8 +154,8 @@ def test_ls_of_what_was_put_away(shell):
 
 
 @pytest.mark.meddled
-def test_ls_shows_who_is_being_run(shell, store):
-    """DESIGN 8: `running` while a lease is in force, which only the store knows."""
+def test_ls_shows_running_sessions(shell, store):
+    """`running` while a lease is in force, which only the store knows."""
     session = Session.create(store, agent="crab", sender="user")
     lease = session.acquire("a worker", ttl_s=60)
     assert [row["state"] for row in shell("ls", "--json").rows] == ["running"]
@@ -163,8 +163,8 @@ def test_ls_shows_who_is_being_run(shell, store):
     assert [row["state"] for row in shell("ls", "--json").rows] == ["idle"]
 
 
-def test_only_rows_that_are_shown_and_attached_cost_a_look(three, store, monkeypatch):
-    """The lease of a session is asked for only where the log says that somebody attached."""
+def test_only_attached_sessions_on_the_page_cost_a_look(three, store, monkeypatch):
+    """The lease of a session is read only where its log says that a worker attached."""
     asked = []
     monkeypatch.setattr("wakelog.stores.jsonl.JsonlStore.held", lambda self, name: asked.append(name))
     Session(store, "crab_user_1").acquire("a worker", ttl_s=60)
@@ -174,7 +174,7 @@ def test_only_rows_that_are_shown_and_attached_cost_a_look(three, store, monkeyp
 
 
 def test_ls_and_search_report_damage_and_succeed(three):
-    """DESIGN 8: `ls` and `search` report damage but exit 0."""
+    """Law 9: `ls` and `search` report damage but exit 0."""
     log = three.store / "crab_user_1.jsonl"
     log.write_bytes(log.read_bytes() + b"rubbish\n")
     answer = three("ls", "--json")
@@ -195,8 +195,8 @@ def test_search_json(three):
     assert three("search", "parser", "--limit", "1", "--json").raw.count(b"\n") == 1
 
 
-def test_search_for_people_and_for_pipes(three):
-    """A hit's first line begins with an address that can be typed, as `show` and `tree` would write it."""
+def test_search_as_text_on_a_terminal_and_in_a_pipe(three):
+    """A hit's first line begins with an address that can be typed, as `show` and `tree` would print it."""
     (hit,) = three("search", "lexer", "--json").rows
     address = three("search", "lexer").out.split()[0]
     assert (address, hit["seq"]) == ("crab_user_2:1", 1)
@@ -210,8 +210,8 @@ def test_search_for_people_and_for_pipes(three):
 
 
 @pytest.mark.meddled
-def test_a_number_that_two_entries_have_means_the_first(shell):
-    """Law 9: of a log in which somebody has counted wrongly, a hit is still shown by what leads to it."""
+def test_a_number_of_two_entries_means_the_first(shell):
+    """Law 9: in a log with wrong numbers, the address of a hit still leads to it."""
     shell.store.mkdir()
     (shell.store / "odd.jsonl").write_bytes(
         b'{"type":"session","id":"odd","seq":0}\n'
@@ -224,8 +224,8 @@ def test_a_number_that_two_entries_have_means_the_first(shell):
     assert shell("context", "odd:1", "--json").json["entries"] == ["aaaaaaaaaa"]
 
 
-def test_search_in_a_folder_as_it_is_typed(shell, store, monkeypatch):
-    """Search: a relative `cwd:` is meant from the current folder, as `--cwd` of `ls` is, and `~` is home."""
+def test_search_in_a_relative_folder(shell, store, monkeypatch):
+    """ST-5: a relative `cwd:` is relative to the current folder, as `--cwd` of `ls` is, and `~` is home."""
     for folder in ("my proj", "other"):
         (shell.folder / folder).mkdir()
         Session.create(store, agent=folder[:2], sender="user", cwd=str(shell.folder / folder)).say("hello")
@@ -247,7 +247,7 @@ def test_search_without_hits(three, query, code):
 
 
 def test_the_index_may_be_deleted_at_any_time(three):
-    """Law 2: delete what is derived, and the answers stay the same."""
+    """Law 2: without the index the answers are the same."""
     before = three("ls", "--json").raw, three("search", "parser", "--json").raw
     shutil.rmtree(three.folder / "cache")
     assert (three("ls", "--json").raw, three("search", "parser", "--json").raw) == before

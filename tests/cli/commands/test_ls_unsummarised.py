@@ -1,4 +1,4 @@
-"""One log that cannot be summarised costs its own row, not the list (issue 15, item 7): real processes, real limits."""
+"""One log that cannot be summarised costs its own row, not the list (ST-5): real processes, real memory limits."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from wakelog.log.entry import Message
 from wakelog.session import Session
 
 MEGABYTES = 30
-# Lists the sessions of a store in a process that may take so much more memory than it has when all is loaded.
+# Lists the sessions of a store in a process that may use so much more memory than it has after loading its modules.
 LISTING = """
 import resource, sys
 import wakelog.cli.commands.ls, wakelog.stores.catalog.indexing, wakelog.stores.catalog.full_text
@@ -25,7 +25,7 @@ sys.exit(main())
 
 @pytest.fixture
 def large(store):
-    """The name of a session with one entry that takes far more memory than its line is long."""
+    """The name of a session with one entry that needs far more memory than its line is long."""
     session = Session.create(store, agent="whale")
     session.say("one")
     body = encode(Message(id="large", parent_id=session.tree.head, message=Prompt(content="PARTS")))
@@ -37,7 +37,7 @@ def large(store):
 
 @pytest.fixture
 def listed(shell):
-    """Lists the sessions with so many megabytes of memory."""
+    """List the sessions with so many megabytes of memory."""
 
     def run(megabytes, *words):
         command = [sys.executable, "-c", LISTING, str(megabytes), "--store", str(shell.store), *words]
@@ -48,7 +48,7 @@ def listed(shell):
 
 @pytest.mark.parametrize("words", [("ls",), ("search", "small")])
 def test_the_others_are_listed(shell, store, listed, large, words):
-    """The list is there, and one line on stderr says which session is missing in it, and why."""
+    """The list is printed, and one line on stderr says which session is missing in it, and why."""
     names = []
     for _ in range(3):
         names.append(Session.create(store, agent="crab").name)
@@ -61,8 +61,8 @@ def test_the_others_are_listed(shell, store, listed, large, words):
     assert (large in done.stdout) == (words == ("ls",))
 
 
-def test_its_row_says_what_is_known(shell, store, listed, large):
-    """Name, identity and size are known without a summary; with enough memory the row is whole again."""
+def test_its_row_has_what_is_known(shell, store, listed, large):
+    """Name, identity and size are known without a summary; with enough memory the row is complete again."""
     done = listed(MEGABYTES, "ls", "--json")
     assert '"state":"unknown"' in done.stdout, done.stderr
     assert '"agent":"whale"' in done.stdout

@@ -9,13 +9,13 @@ def _a_turn(shell):
     return answer.out
 
 
-def test_what_was_shown_is_shown_again(shell):
+def test_displayed_text_is_shown_again(shell):
     said = _a_turn(shell)
     answer = shell("replay", "@latest")
     assert (answer.code, answer.out) == (0, said)
 
 
-def test_what_was_shown_as_json(shell):
+def test_displayed_text_as_json(shell):
     said = _a_turn(shell)
     lines = [json.loads(line) for line in shell("replay", "@latest", "--json").out.splitlines()]
     assert {line["channel"] for line in lines} == {"terminal"}
@@ -33,8 +33,8 @@ def test_it_verifies(shell):
     assert (verdict["reason"], verdict["workers"]) == (None, 1)
 
 
-def test_what_was_edited_is_found(shell):
-    """A result that somebody changed by hand: replay says where the two logs part, and nothing is written."""
+def test_an_edited_entry_is_found(shell):
+    """A result that was changed by hand: replay says where the two logs differ, and nothing is written."""
     _a_turn(shell)
     (path,) = shell.store.glob("*.jsonl")
     raw = path.read_bytes()
@@ -48,7 +48,7 @@ def test_what_was_edited_is_found(shell):
     assert verdict["line"] > 1
 
 
-def test_a_session_that_nobody_ran(shell):
+def test_a_session_that_was_never_run(shell):
     shell("new", "--agent", "crab")
     shell("append", "@latest", "Hello")
     assert shell("replay", "@latest", "--verify").code == 0
@@ -57,8 +57,8 @@ def test_a_session_that_nobody_ran(shell):
     assert "no text was sent to a channel" in answer.err
 
 
-def test_a_damaged_log_is_replayed_and_said_to_be_damaged(shell):
-    """LOG-9: the answer is given, the damage is named, and the exit code says so."""
+def test_a_damaged_log_is_replayed_and_reported(shell):
+    """LOG-9: the answer is printed, the damage is named, and the exit code says so."""
     said = _a_turn(shell)
     (path,) = shell.store.glob("*.jsonl")
     path.write_bytes(path.read_bytes() + b"{ not an entry\n")

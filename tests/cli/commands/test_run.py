@@ -1,9 +1,10 @@
-"""`run`: one prompt, one turn, as a real process with scripted models and the demo model (DESIGN 8, RUN-3, RUN-19)."""
+"""`run`: one prompt, one turn, as a real process with scripted models and the demo model (RUN-3, RUN-19)."""
 
 import json
 import re
 import shlex
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ def types(shell, name="agent_user_1"):
     return [entry["type"] for entry in entries(shell, name)]
 
 
-def test_words_to_stdout_and_everything_else_to_stderr(shell):
-    """What the agent says is data; tools and the session's name are not. `--quiet` leaves them out."""
+def test_text_on_stdout_and_everything_else_on_stderr(shell):
+    """The text of the agent is data; tools and the session's name are not. `--quiet` leaves them out."""
     (shell.folder / "a.txt").write_text("hello\n")
     answer = shell.process("run", "read a.txt", typed=b"")
     assert answer.code == 0
@@ -38,7 +39,7 @@ def test_words_to_stdout_and_everything_else_to_stderr(shell):
 
 
 def test_a_prompt_from_a_pipe(shell, script):
-    """What is piped in stands behind the prompt; a dash, or no prompt, is what is piped in alone."""
+    """Piped input is appended to the prompt; with a dash, or without a prompt, it is the prompt."""
     model = script({"text": "ok"})
     for words, said in ((("Review",), "Review\n\ndiff"), (("-",), "diff"), ((), "diff")):
         name = json.loads(
@@ -51,7 +52,7 @@ def test_a_prompt_from_a_pipe(shell, script):
 
 
 def test_events(shell, script):
-    """`--json`: deltas at their offsets, entries as stored, and how it ended; nothing else on stdout."""
+    """`--json`: deltas with offsets, entries as stored, and the result; nothing else on stdout."""
     model = script({"text": "one two three", "deltaChars": 4})
     answer = shell.process("run", "--model", model, "--json", "hi", typed=b"")
     assert answer.err == ""
@@ -73,13 +74,13 @@ def test_events(shell, script):
     }
 
 
-def test_an_entry_is_told_before_the_words_that_follow_it(shell, script):
-    """Whoever reads the events knows the call of each delta, and what the tools before it came to."""
+def test_an_entry_comes_before_the_deltas_that_follow_it(shell, script):
+    """A reader of the events knows the call of each delta, and the results of the tools before it."""
     looks = {"text": "I look.", "toolCalls": [call("list", path=".")]}
     rows = shell.process(
         "run", "--model", script(looks, looks, looks, {"text": "Done."}), "--json", "hi", typed=b""
     ).rows
-    seen = []
+    seen: list[dict[str, Any]] = []
     for row in rows[:-1]:
         if row["event"] == "delta":
             made = next(entry for entry in seen if entry["type"] == "call" and entry["replyId"] == row["reply"])
@@ -91,8 +92,8 @@ def test_an_entry_is_told_before_the_words_that_follow_it(shell, script):
     assert "".join(said) == 3 * "I look." + "Done."
 
 
-def test_what_is_in_force_stays(shell, script):
-    """Law 2: in a session that is there only what is said changes, and where nothing is said nothing is written."""
+def test_settings_in_force_stay(shell, script):
+    """Law 2: options change an existing session; without options nothing is written."""
     model = script({"text": "a"}, {"text": "b"}, {"text": "c"}, {"text": "d"})
     shell.process("run", "--model", model, "--tools", "read,shell", "--system", "Be brief.", "1", typed=b"")
     before = types(shell)
@@ -111,7 +112,7 @@ def test_what_is_in_force_stays(shell, script):
     assert types(shell).count("model_change") == 1
 
 
-def test_the_agreements_are_in_the_log(shell, script):
+def test_the_settings_are_in_the_log(shell, script):
     words = ("--compact-at", "9000", "--strategy", "window:8", "--unknown", "ask", "--tools", "none")
     shell.process("run", "--model", script({"text": "ok"}), *words, "hi", typed=b"")
     context = next(entry for entry in entries(shell) if entry["type"] == "context")
@@ -125,8 +126,8 @@ def test_the_agreements_are_in_the_log(shell, script):
     assert "tools" not in context
 
 
-def test_reasoning_that_is_not_kept(shell, script, monkeypatch):
-    """LOG-18: said on the command line, in force for the session; refused where the provider needs it back."""
+def test_reasoning_that_is_not_stored(shell, script, monkeypatch):
+    """LOG-18: an option of the command line, in force for the session; refused where the provider needs it back."""
     thought = {"text": "ok", "thinking": "hm"}
     model = script(thought, thought)
     shell.process("run", "--model", model, "--reasoning", "drop", "hi", typed=b"")
@@ -140,8 +141,8 @@ def test_reasoning_that_is_not_kept(shell, script, monkeypatch):
     assert len(entries(shell)) == before
 
 
-def test_a_session_that_was_only_begun(shell):
-    """`new` names no model and no tools: the first run gives it what it needs."""
+def test_a_session_without_settings(shell):
+    """`new` sets no model and no tools: the first run writes them."""
     shell("new", "--cwd", str(shell.folder))
     answer = shell.process("run", "-s", "@latest", "list .", typed=b"")
     assert (answer.code, answer.out.splitlines()[0]) == (0, "I will list ..")
@@ -158,22 +159,22 @@ def test_a_session_that_was_only_begun(shell):
         ("--cwd", "/no/such/folder"),
     ],
 )
-def test_a_mistake_writes_nothing(shell, words):
-    """A bad option is found before a session is begun."""
+def test_a_usage_error_writes_nothing(shell, words):
+    """An invalid option is found before a session is created."""
     answer = shell.process("run", *words, "hi", typed=b"")
     assert (answer.code, answer.out, len(answer.err.splitlines())) == (2, "", 1)
     assert not list(shell.store.glob("*.jsonl"))
 
 
-def test_resume_is_for_models_that_can(shell, script):
-    """DESIGN 5: resume only where the provider declares it."""
+def test_resume_needs_a_model_that_can(shell, script):
+    """RUN-8: `resume` is accepted only where the provider declares it."""
     assert shell.process("run", "--resume", "--model", script({"text": "x"}), "hi", typed=b"").code == 2
     able = script({"options": {"canResume": True}}, {"text": "x"})
     assert shell.process("run", "--resume", "--model", able, "hi", typed=b"").out == "x\n"
     assert next(entry for entry in entries(shell) if entry["type"] == "context")["policy"]["cut"] == "resume"
 
 
-def test_what_only_a_new_session_has(shell, story):
+def test_options_for_new_sessions_only(shell, story):
     for option in ("--agent", "--sender", "--cwd"):
         assert shell.process("run", "-s", "crab_user_1", option, "x", "hi", typed=b"").code == 2
     assert [entry.type for entry in story.session.read().entries] == ["session"]
@@ -185,8 +186,8 @@ def test_instructions_from_a_file(shell, script):
     assert shell("context", "agent_user_1", "--exact", "--json").json["system"] == "Be kind.\n"
 
 
-def test_a_script_is_found_from_anywhere(shell, script, tmp_path_factory):
-    """RUN-19: what is in the log is enough, whatever folder the next process is in."""
+def test_a_script_is_found_from_any_folder(shell, script, tmp_path_factory):
+    """RUN-19: the path in the log is absolute, so the next process may be in another folder."""
     script({"text": "one"}, {"text": "two"})
     assert shell.process("run", "--model", "scripted:script.jsonl", "1", typed=b"").out == "one\n"
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -204,8 +205,8 @@ def test_a_turn_that_fails(shell, script):
     assert end["state"] == "failed"
 
 
-def test_a_model_that_fails_to_the_end(shell, script):
-    """RUN-12: each failure and each other try have a line; behind the last failure none is announced."""
+def test_a_model_that_never_answers(shell, script):
+    """RUN-12: each failure and each retry have a line; after the last failure no retry is announced."""
     fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 1}
     answer = shell.process("run", "--model", script(*[{"error": fault}] * 5), "hi", typed=b"")
     *lines, end, _ = answer.err.splitlines()
@@ -216,14 +217,14 @@ def test_a_model_that_fails_to_the_end(shell, script):
 
 
 def resealed(raw):
-    """A log as if its lines, changed by hand, had been written like that."""
+    """Return a log with new seals, as if its changed lines had been written like that."""
     chain = SealChain()
     bodies = (unseal(line) for line in raw.splitlines())
     return b"".join(chain.seal(body, seq) + b"\n" for seq, body in enumerate(bodies))
 
 
-def test_another_process_goes_on_counting(shell, script):
-    """RUN-15: what was tried before is in the log, and so is how often."""
+def test_another_process_continues_the_count(shell, script):
+    """RUN-15: failed attempts and their number are in the log."""
     fault = {"kind": "busy", "message": "later", "retryable": True}
     model = script({"error": {**fault, "delayMs": 3_600_000}}, {"text": "Now."})
     with shell.start("run", "--model", model, "hi", stdin=subprocess.DEVNULL) as child:
@@ -235,8 +236,8 @@ def test_another_process_goes_on_counting(shell, script):
     assert (answer.out, answer.err.splitlines()[0]) == ("Now.\n", "· retrying (attempt 2)")
 
 
-def test_a_tool_that_must_be_asked_about(shell, script):
-    """Nobody to ask: exit code 6, nothing was run, and the line says what to do."""
+def test_a_tool_that_needs_approval(shell, script):
+    """Without a terminal: exit code 6, nothing was run, and the line says what to do."""
     model = script({"toolCalls": [call("shell", command="touch ran")]}, {"text": "done"})
     answer = shell.process("run", "-q", "--model", model, "hi", typed=b"")
     assert answer.code == 6
@@ -249,8 +250,8 @@ def test_a_tool_that_must_be_asked_about(shell, script):
 
 
 @pytest.mark.meddled
-def test_a_session_that_somebody_runs(shell, store, story):
-    """RUN-11: the prompt waits in the queue; what it works with cannot be changed meanwhile (exit code 5)."""
+def test_a_session_that_is_running(shell, store, story):
+    """RUN-11: the prompt is queued; the settings cannot be changed meanwhile (exit code 5)."""
     lease = story.session.acquire("a worker", ttl_s=60)
     answer = shell.process("run", "-s", "crab_user_1", "--model", "demo", "hi", typed=b"")
     assert (answer.code, "being run" in answer.err) == (5, True)
@@ -268,8 +269,8 @@ def test_a_session_that_somebody_runs(shell, store, story):
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_a_reader_who_leaves(shell, script, more):
-    """RUN-23: a closed pipe ends the process quietly, behind the reply, which is then sent without a second call."""
+def test_a_reader_that_leaves(shell, script, more):
+    """RUN-23: a closed pipe ends the process quietly after the reply, which is then sent without a second call."""
     model = script({"text": "word " * 4_000, "deltaChars": 5})
     child = subprocess.Popen(
         shell.command("run", "--model", model, "hi", *more),
@@ -288,7 +289,7 @@ def test_a_reader_who_leaves(shell, script, more):
     assert [kinds.count(kind) for kind in ("call", "send_failed", "sent")] == [1, 1, 1]
 
 
-def test_words_that_cannot_be_written(shell, script):
+def test_text_that_cannot_be_written(shell, script):
     """RUN-23: a full device behind stdout: one line and exit code 1; the reply is kept, and `wake --all` writes it."""
     model = script({"text": "Hello."})
     with open("/dev/full", "wb") as full:
@@ -306,8 +307,8 @@ def test_words_that_cannot_be_written(shell, script):
     assert shell.process("replay", "agent_user_1").code == 0
 
 
-def test_nothing_hostile_comes_out(shell, script):
-    """Law 13: words, names of tools, inputs and results, on stdout and stderr; in deltas they are escaped."""
+def test_hostile_text_is_escaped(shell, script):
+    """Law 13: text, names of tools, inputs and results, on stdout and stderr; in deltas they are escaped."""
     model = script(
         {"text": "\n".join(PAYLOADS), "toolCalls": [call(text, command=text) for text in PAYLOADS]},
         {"text": "read", "toolCalls": [call("read", path=text) for text in PAYLOADS]},
@@ -331,7 +332,7 @@ def test_nothing_hostile_comes_out(shell, script):
 
 
 def test_a_finished_sub_agent_can_be_continued(shell):
-    """TREE-6: a sub-agent's run is a session like any other: read, found from its parent, and gone on with."""
+    """TREE-6: a sub-agent's run is a session like any other: read, found from its parent, and continued."""
     assert shell("run", "ask an agent to list .", "--yes", "--quiet").code == 0
     parent, child = "agent_user_1", "agent_user_2"
     assert child in shell("tree", parent, "--runs").out
@@ -348,7 +349,7 @@ def test_a_finished_sub_agent_can_be_continued(shell):
 
 @pytest.mark.parametrize("words", [("run", "--help"), ("--help",)])
 def test_the_first_example_works(shell, words, monkeypatch):
-    """DX: typed as it stands, in an empty folder, with nothing configured and no key."""
+    """As it is printed in the help, in an empty folder, without configuration and without a key."""
     for name in ("WAKELOG_MODEL", "WAKELOG_STORE"):
         monkeypatch.delenv(name)
     example = next(line for line in shell.process(*words).out.splitlines() if line.startswith("  wakelog run "))
@@ -360,8 +361,8 @@ def test_the_first_example_works(shell, words, monkeypatch):
     assert answer.out.startswith("I will list .")
 
 
-def test_a_prompt_that_waits_is_answered_without_another(shell):
-    """RUN-2: `new`, `append`, and `run` with a model: the prompt that stands there is the one that is answered."""
+def test_a_waiting_prompt_is_answered_without_another(shell):
+    """RUN-2: `new`, `append`, and `run` with a model: the prompt in the log is answered."""
     shell("new", "--cwd", str(shell.folder))
     shell("append", "agent_user_1", "list .")
     answer = shell.process("run", "-s", "agent_user_1", "--model", "demo", stdin=subprocess.DEVNULL)
@@ -369,7 +370,7 @@ def test_a_prompt_that_waits_is_answered_without_another(shell):
     assert sum(row.get("message", {}).get("role") == "user" for row in entries(shell)) == 1
 
 
-def test_without_a_prompt_something_must_wait(shell):
+def test_without_a_prompt_a_message_must_wait(shell):
     """Nothing is written where there is nothing to do, and the line says what to type."""
     shell("new", "--cwd", str(shell.folder))
     for words, told in (
@@ -385,7 +386,7 @@ def test_without_a_prompt_something_must_wait(shell):
     assert types(shell) == ["session"]
 
 
-def test_without_a_prompt_a_session_that_is_run_is_a_conflict(shell, store):
+def test_without_a_prompt_a_running_session_is_a_conflict(shell, store):
     shell("new", "--cwd", str(shell.folder))
     shell("append", "agent_user_1", "list .")
     session = Session(store, "agent_user_1")

@@ -1,4 +1,4 @@
-"""`service`: units that systemd takes and that wake what owes something, never written over somebody else's file."""
+"""`service`: valid units that wake unfinished sessions; files of others are never overwritten."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.cli.commands.test_wake import owing
+from tests.cli.commands.test_wake import unanswered_session
 from tests.cli.systemd import complaints, environment_of, understood, words_of
 from wakelog.cli.commands import service as command
 from wakelog.cli.commands.service import Unit
@@ -18,12 +18,12 @@ from wakelog.runtime.context_entry import store_declarations
 from wakelog.tools import builtin_tools
 
 NAMES = ["wakelog-wake.service", "wakelog-wake.timer"]
-SOMEBODY = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid(), 65534))
+OTHER_USER = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid(), 65534))
 
 
 @pytest.fixture
 def config(shell, monkeypatch):
-    """Where a user's units go."""
+    """The folder of a user's units."""
     folder = shell.folder / "my %h config"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
     monkeypatch.delenv("SUDO_USER", raising=False)
@@ -32,7 +32,7 @@ def config(shell, monkeypatch):
 
 @pytest.fixture
 def system(shell, monkeypatch):
-    """Where units of the system go."""
+    """The folder of the system's units."""
     folder = shell.folder / "etc"
     monkeypatch.setattr(command, "_SYSTEM_FOLDER", str(folder))
     monkeypatch.delenv("SUDO_USER", raising=False)
@@ -49,29 +49,29 @@ def read_by_systemd(answer):
 
 
 def kept(folder):
-    """What lies in a folder: names, content, and when each was changed."""
+    """Return the files of a folder: names, content, and modification times."""
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-def test_systemd_accepts_them(shell, config, system):
-    """`systemd-analyze verify` has nothing to say, for a user and for the system."""
+def test_systemd_accepts_the_units(shell, config, system):
+    """`systemd-analyze verify` prints nothing, for a user and for the system."""
     assert shell("service", "install").code == 0
-    assert shell("service", "install", "--system", "--as", SOMEBODY).code == 0
+    assert shell("service", "install", "--system", "--as", OTHER_USER).code == 0
     assert complaints(*(config / name for name in NAMES), scope="user") == ""
     assert complaints(*(system / name for name in NAMES), scope="system") == ""
 
 
-def test_verify_would_complain(tmp_path):
-    """The judge can say no."""
+def test_verify_finds_an_invalid_unit(tmp_path):
+    """The check above can fail."""
     broken = tmp_path / NAMES[0]
     broken.write_text("[Service]\nType=oneshot\nExecStart=/no/such/program\n")
     assert "is not executable" in complaints(broken, scope="user")
 
 
-def test_what_is_started_wakes_what_owes_something(shell, store, config, script):
-    """RUN-4: the command line that systemd reads out of the unit, in the environment it gives, in no folder of ours."""
-    owing(store, script({"text": "here I am"}))
-    asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="2.jsonl"))
+def test_the_unit_wakes_unfinished_sessions(shell, store, config, script):
+    """RUN-4: the command line that systemd reads from the unit, with its environment, in another folder."""
+    unanswered_session(store, script({"text": "here I am"}))
+    asks = unanswered_session(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="2.jsonl"))
     asks.append(ContextEntry(policy={"approval": "ask"}, tools=store_declarations(store, builtin_tools("", ["shell"]))))
     (shell.folder / "wakelog").mkdir()
     (shell.folder / "wakelog" / "__init__.py").write_text("raise SystemExit('not this one')")
@@ -80,15 +80,15 @@ def test_what_is_started_wakes_what_owes_something(shell, store, config, script)
     environment = {"HOME": str(shell.folder), **environment_of(service)}
     done = subprocess.run(words_of(service), cwd=shell.folder, env=environment, capture_output=True, check=False)
     assert done.returncode == 6, done.stderr
-    # A session that waits for a person is no failure of the unit.
+    # A session that waits for a person is not a failure of the unit.
     assert "\nSuccessExitStatus=6\n" in files_of(shown)[NAMES[0]]["text"]
     states = {row["name"]: row["state"] for row in shell("ls", "--json").rows}
     assert states == {"crab_user_1": "idle", "crab_user_2": "waiting"}
     assert b"here I am" in (shell.store / "crab_user_1.jsonl").read_bytes()
 
 
-def test_nothing_owed_is_not_worth_a_line(shell, config):
-    """Every five minutes: a journal that is filled with nothing hides what matters."""
+def test_without_work_it_prints_nothing(shell, config):
+    """It runs every five minutes: empty reports would fill the journal."""
     done = shell.process("wake", "--all", "--quiet")
     assert (done.code, done.raw, done.err) == (0, b"", "")
 
@@ -107,13 +107,13 @@ def test_nothing_owed_is_not_worth_a_line(shell, config):
         ("postgresql://db.example/agents", "postgresql://db.example/agents"),
     ],
 )
-def test_the_store_is_named_from_anywhere(shell, config, said, means):
-    """`--store` and `WAKELOG_STORE` are carried over as what they mean here."""
+def test_the_store_is_written_as_an_absolute_path(shell, config, said, means):
+    """`--store` and `WAKELOG_STORE` are resolved from the current folder."""
     told = read_by_systemd(shell("service", "show", "--json", "--store", said))
     assert environment_of(told)["WAKELOG_STORE"] == means.format(folder=shell.folder)
 
 
-def test_the_environment_is_carried_over(shell, config, monkeypatch):
+def test_the_environment_is_written_into_the_unit(shell, config, monkeypatch):
     monkeypatch.setenv("PATH", "/odd %n place/bin:/bin")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-very-secret")
     monkeypatch.setenv("WAKELOG_CONFIG", "~/my own.toml")
@@ -128,7 +128,7 @@ def test_the_environment_is_carried_over(shell, config, monkeypatch):
 
 @pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/agents", "postgresql://db/agents?password=hunter2"])
 def test_a_secret_in_the_store_stays_out(shell, config, url):
-    """Law 14: a unit is for anybody to read."""
+    """Law 14: every user may read a unit."""
     answer = shell("service", "show", "--store", url)
     assert "hunter2" not in answer.out + answer.err
     assert "WAKELOG_STORE" not in answer.out
@@ -147,14 +147,14 @@ def test_a_secret_in_the_store_stays_out(shell, config, url):
         ("--system", "--as", "no such user"),
     ],
 )
-def test_what_cannot_be(shell, config, words):
+def test_invalid_options(shell, config, words):
     answer = shell("service", "show", *words)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.count("\n") == 1
 
 
-def test_an_interpreter_in_an_odd_place(shell, config, monkeypatch):
-    """The interpreter that runs this is the one that is started, link and all: it knows its environment."""
+def test_an_interpreter_at_an_unusual_path(shell, config, monkeypatch):
+    """The unit starts the interpreter that runs this command, with links unresolved: its environment needs them."""
     place = shell.folder / 'it\'s 100%h "mine" $HOME'
     place.mkdir()
     (place / "python").symlink_to(sys.executable)
@@ -167,30 +167,30 @@ def test_an_interpreter_in_an_odd_place(shell, config, monkeypatch):
 # ── who runs it ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nobody_runs_agents_as_root_by_accident(shell, system, monkeypatch):
-    """Tools run as whoever wakes the session."""
+def test_running_agents_as_root_needs_a_flag(shell, system, monkeypatch):
+    """Tools run as the user who wakes the session."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert shell("service", "install", "--system").code == 2
     assert not system.exists()
-    monkeypatch.setenv("SUDO_USER", SOMEBODY)
-    assert f"\nUser={SOMEBODY}\n" in shell("service", "show", "--system").out
+    monkeypatch.setenv("SUDO_USER", OTHER_USER)
+    assert f"\nUser={OTHER_USER}\n" in shell("service", "show", "--system").out
     assert "\nUser=root\n" in shell("service", "show", "--system", "--as", "root").out
 
 
-def test_the_store_of_whoever_runs_it(shell, system, monkeypatch):
-    """What somebody else has configured, or has by default, is found when it is woken: nothing is put before it."""
+def test_the_default_store_of_another_user(shell, system, monkeypatch):
+    """It is found at run time, from the configuration of that user: the unit does not name a store."""
     monkeypatch.delenv("WAKELOG_STORE")
-    told = shell("service", "show", "--system", "--as", SOMEBODY).out
+    told = shell("service", "show", "--system", "--as", OTHER_USER).out
     assert "WAKELOG_STORE" not in told
     assert "EnvironmentFile=-/etc/wakelog/environment\n" in told
-    assert "WAKELOG_STORE=/kept\n" in shell("service", "show", "--system", "--as", SOMEBODY, "--store", "/kept").out
+    assert "WAKELOG_STORE=/kept\n" in shell("service", "show", "--system", "--as", OTHER_USER, "--store", "/kept").out
 
 
 # ── installing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_installing_twice_is_installing_once(shell, config):
-    """Idempotent: the same units are not even touched; what they say next stays the same."""
+def test_installing_twice_changes_nothing(shell, config):
+    """Unchanged units are not even touched; the advice stays the same."""
     first = shell("service", "install")
     before = kept(config)
     again = shell("service", "install")
@@ -205,8 +205,8 @@ def test_installing_twice_is_installing_once(shell, config):
         assert "loginctl enable-linger" in told
 
 
-def test_ours_may_be_replaced(shell, config):
-    """Another interval, another store: what we wrote, we write anew; the unit that stays the same is left alone."""
+def test_own_units_may_be_replaced(shell, config):
+    """Another interval, another store: units written by wakelog are replaced; an unchanged unit is left alone."""
     shell("service", "install")
     states = [file["state"] for file in shell("service", "show", "--every", "1h", "--json").json["files"]]
     assert states == ["current", "older"]
@@ -234,8 +234,8 @@ def spoil_by_link(path):
 
 
 @pytest.mark.parametrize("spoil", [spoil_by_hand, spoil_wholly, spoil_by_mask, spoil_by_link])
-def test_what_is_not_ours_is_left_alone(shell, config, spoil):
-    """Neither file is written if one of them is somebody else's; `--force` says otherwise."""
+def test_files_of_others_are_left_alone(shell, config, spoil):
+    """Neither file is written if one of them has another author; `--force` overrides that."""
     shell("service", "install")
     spoil(config / NAMES[1])
     before = kept(config)
@@ -249,8 +249,8 @@ def test_what_is_not_ours_is_left_alone(shell, config, spoil):
     assert not (config / NAMES[1]).is_symlink()
 
 
-def test_a_write_that_fails_leaves_what_was_there(shell, config, monkeypatch):
-    """Replaced as a whole or not at all, and nothing is left beside it."""
+def test_a_failed_write_leaves_the_old_file(shell, config, monkeypatch):
+    """A file is replaced as a whole or not at all, and nothing is left beside it."""
     shell("service", "install")
     before = kept(config)
 
@@ -265,7 +265,7 @@ def test_a_write_that_fails_leaves_what_was_there(shell, config, monkeypatch):
 
 
 def test_nothing_is_run(shell, config, system, monkeypatch):
-    """Rule 1: what is to be done next is only said."""
+    """The next commands are only printed."""
 
     def refuse(*_, **__):
         raise AssertionError("something was run")
@@ -273,7 +273,7 @@ def test_nothing_is_run(shell, config, system, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(os, "system", refuse)
     assert shell("service", "install").code == 0
-    answer = shell("service", "install", "--system", "--as", SOMEBODY, "--json")
+    answer = shell("service", "install", "--system", "--as", OTHER_USER, "--json")
     assert answer.json["next"] == ["systemctl daemon-reload", "systemctl enable --now wakelog-wake.timer"]
 
 
@@ -293,11 +293,11 @@ def test_lines_for_cron(shell, config, monkeypatch):
     assert (told["files"][0]["text"], told["keys"]) == (answer.out, "~/.config/wakelog/environment")
 
 
-def test_cron_for_the_system_names_who_runs_it(shell, system, monkeypatch):
+def test_cron_for_the_system_names_the_user(shell, system, monkeypatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    told = shell("service", "show", "--cron", "--system", "--as", SOMEBODY, "--json").json
+    told = shell("service", "show", "--cron", "--system", "--as", OTHER_USER, "--json").json
     assert told["files"][0]["path"] == "/etc/cron.d/wakelog"
-    assert told["files"][0]["text"].startswith(f"@reboot {SOMEBODY} set -a; ")
+    assert told["files"][0]["text"].startswith(f"@reboot {OTHER_USER} set -a; ")
 
 
 def test_a_crontab_is_not_installed(shell, config):

@@ -1,6 +1,7 @@
-"""Units and crontab lines as texts: whatever a path is called, whoever reads them reads what was meant."""
+"""Units and crontab lines as texts: for any path, systemd, cron and the shell read what was meant."""
 
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.cli.systemd import complaints, environment_of, understood, words_of
 from wakelog.cli.commands.service import ServicePlan, Unit, cron_lines, is_unchanged, units
 from wakelog.errors import UsageError
 
-# Each is something else to systemd: specifiers, variables, quotes, escapes, separators, patterns.
+# Each has a special meaning for systemd: specifiers, variables, quotes, escapes, separators, patterns.
 HOSTILE = (
     "/a b/%h %% %n",
     "/$HOME/${HOME}/$$",
@@ -25,23 +26,27 @@ HOSTILE = (
 
 
 def planned(**changed):
-    given = {"words": ("/bin/true", "wake"), "keys_file": "%h/.config/wakelog/environment", "every_s": 300}
+    given: dict[str, Any] = {
+        "words": ("/bin/true", "wake"),
+        "keys_file": "%h/.config/wakelog/environment",
+        "every_s": 300,
+    }
     return ServicePlan(**given | changed)
 
 
 def test_systemd_reads_what_was_written():
-    """Law 13: words and variables reach the process to the letter; systemd's own parser is the judge."""
+    """Law 13: words and variables reach the process unchanged; systemd's own parser reads them here."""
     environment = {f"V{number}": text for number, text in enumerate(HOSTILE)}
     read = understood(*units(planned(words=("/bin/true", *HOSTILE), environment=environment)))["wakelog-wake.service"]
     assert words_of(read) == ["/bin/true", *HOSTILE]
     assert environment_of(read) == environment
-    # The dump is of what was read, before variables are filled in; the colon says that none are.
+    # The dump shows the words before variables are expanded; the colon says that none are.
     assert "\nExecStart=:/bin/true " in units(planned(words=("/bin/true", "$HOME")))[0].text
 
 
 @pytest.mark.parametrize("folder", [text for text in HOSTILE if text.startswith("/")])
-def test_a_program_may_lie_anywhere(tmp_path, folder):
-    """systemd starts no program that has a quote in its path; what it starts instead starts the program."""
+def test_a_program_may_have_any_path(tmp_path, folder):
+    """systemd starts no program with a quote in its path; a shell starts it instead."""
     program = tmp_path / folder[1:] / "program"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
@@ -55,16 +60,16 @@ def test_a_program_may_lie_anywhere(tmp_path, folder):
     assert complaints(tmp_path / service.name, scope="user") == ""
 
 
-def test_where_keys_stand():
-    """Rule 2: a file beside the unit, which need not be there; `%h` is the home, any other percent sign is itself."""
+def test_the_file_of_keys():
+    """A file beside the unit, which may be missing; `%h` is the home, any other percent sign is itself."""
     service, _ = units(planned())
     assert "EnvironmentFile=-%h/.config/wakelog/environment\n" in service.text
     service, _ = units(planned(keys_file="/my config/100%h [x]/environment"))
     assert "EnvironmentFile=-/my config/100%%h \\[x]/environment\n" in service.text
 
 
-def test_when_it_runs():
-    """Soon after the start, then so long after each end."""
+def test_the_timer():
+    """Soon after the start, then an interval after each end."""
     read = understood(*units(planned(every_s=900)))["wakelog-wake.timer"]
     wanted = {"Unit": "wakelog-wake.service", "OnStartupSec": "30s", "OnUnitInactiveSec": "15min"}
     assert wanted.items() <= dict(read).items()
@@ -72,15 +77,15 @@ def test_when_it_runs():
 
 @pytest.mark.parametrize("text", ["/a\nExecStart=/bin/sh", "/a\rb", "/a\tb", "/a\x00b", "/a\x1b[31m", "/a\udc80b"])
 @pytest.mark.parametrize("make", [units, cron_lines])
-def test_what_cannot_be_written_is_refused(make, text):
-    """Law 13: nothing on the machine can add a line to a unit or a crontab."""
+def test_text_that_cannot_be_written_is_refused(make, text):
+    """Law 13: no path or variable can add a line to a unit or a crontab."""
     places = ({"words": (text,)}, {"environment": {"A": text}}, {"keys_file": text}, {"user": text})
     for given in places[: 3 if make is cron_lines else 4]:
         with pytest.raises(UsageError, match="cannot be written into a unit"):
             make(planned(**given))
 
 
-def test_a_unit_is_ours_while_nobody_has_touched_it():
+def test_an_edited_unit_is_not_recognised():
     service, timer = units(planned())
     assert is_unchanged(service.text)
     assert is_unchanged(timer.text)
@@ -92,7 +97,7 @@ def test_a_unit_is_ours_while_nobody_has_touched_it():
 
 
 def as_cron_reads(line, user=""):
-    """When, and what a shell is handed: a percent sign with a backslash is a percent sign."""
+    """Return the schedule, and what a shell gets: a percent sign with a backslash is a percent sign."""
     fields = 1 if line.startswith("@") else 5
     *when, command = line.split(" ", fields)
     if user:
@@ -104,7 +109,7 @@ def as_cron_reads(line, user=""):
 
 @pytest.fixture
 def tools(tmp_path):
-    """A folder with a `logger` that keeps what it is told, and a program that says how it was called."""
+    """A folder with a `logger` that stores its input, and a program that prints its arguments."""
     folder = tmp_path / "my bin%"
     folder.mkdir()
     for name, script in (
@@ -117,7 +122,7 @@ def tools(tmp_path):
 
 
 def test_a_shell_reads_what_was_written(tmp_path, tools):
-    """Law 13, for cron: the words, the store and the keys arrive; what agents say goes nowhere, the rest is logged."""
+    """Law 13, for cron: words, store and keys arrive; text of agents is dropped, the rest is logged."""
     hostile = [text for text in HOSTILE if "\\" not in text]
     keys = tmp_path / "my keys"
     keys.write_text("SOME_KEY='a b'\nA=overruled\n")
@@ -137,7 +142,7 @@ def test_a_shell_reads_what_was_written(tmp_path, tools):
     assert "loud" not in logged
 
 
-def test_keys_in_the_home_that_are_not_there(tmp_path, tools):
+def test_a_missing_file_of_keys_in_the_home(tmp_path, tools):
     plan = planned(words=(str(tools / "program"), "x"), environment={"PATH": f"{tools}:/usr/bin:/bin"}, user="ann")
     _, command = as_cron_reads(cron_lines(plan)[1], user="ann")
     assert '"$HOME/.config/wakelog/environment"' in command
@@ -148,26 +153,26 @@ def test_keys_in_the_home_that_are_not_there(tmp_path, tools):
 @pytest.mark.parametrize(
     ("every_s", "when"), [(60, "*/1"), (900, "*/15"), (3600, "0 */1"), (43_200, "0 */12"), (86_400, "0 0")]
 )
-def test_how_often_cron_can_say(every_s, when):
+def test_intervals_that_cron_can_express(every_s, when):
     assert cron_lines(planned(every_s=every_s))[1].startswith(when)
 
 
 @pytest.mark.parametrize("every_s", [90, 420, 5_400, 18_000, 172_800])
-def test_how_often_it_cannot(every_s):
-    """Every seven minutes would be sixty minus four times: refused, not rounded."""
+def test_intervals_that_cron_cannot_express(every_s):
+    """Every seven minutes would leave a gap of four at the hour: refused, not rounded."""
     with pytest.raises(UsageError, match="cannot express this interval"):
         cron_lines(planned(every_s=every_s))
 
 
-def test_what_crons_disagree_on_is_refused():
+def test_text_that_crons_read_differently_is_refused():
     with pytest.raises(UsageError, match="backslash"):
         cron_lines(planned(words=("/a\\b",)))
     with pytest.raises(UsageError, match="too long"):
         cron_lines(planned(environment={"PATH": "/a" * 500}))
 
 
-def test_the_judge_can_say_no():
-    """A unit that escapes nothing is read as something else: these tests could fail."""
+def test_an_unescaped_unit_is_read_differently():
+    """The tests above can fail."""
     bare = Unit("wakelog-wake.service", '[Service]\nType=oneshot\nEnvironment=A=%%h\nExecStart=:/bin/true "%h"\n')
     read = understood(bare)["wakelog-wake.service"]
     assert words_of(read) != ["/bin/true", "%h"]

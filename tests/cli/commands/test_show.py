@@ -11,6 +11,7 @@ from wakelog.log.entry import (
     Activity,
     Attention,
     AttentionResolved,
+    Body,
     ContextEntry,
     DamageNote,
     FaultReport,
@@ -33,7 +34,7 @@ from wakelog.log.entry import (
 from wakelog.log.lines import EntryReader
 
 
-def test_show_gives_the_entries_as_stored(shell, story):
+def test_show_prints_the_entries_as_stored(shell, story):
     """Law 10: raw bytes, a line each, all branches."""
     first = story.user("a")
     story.reply("b")
@@ -53,7 +54,7 @@ def test_show_of_one_branch(shell, story):
 
 
 def test_show_active_puts_the_summary_in_front(shell, story):
-    """VIEW-3: what follows the last fold, with the compaction line in front; without a fold, the branch."""
+    """VIEW-3: what follows the last compaction, with the compaction in front; without one, the branch."""
     story.user("a")
     kept = story.reply("b")
     assert [row["type"] for row in shell("show", "crab_user_1", "--active", "--json").rows] == [
@@ -70,8 +71,8 @@ def test_show_active_puts_the_summary_in_front(shell, story):
     assert shown.index("two") < shown.index("     b\n") < shown.index("     c\n")
 
 
-def test_show_for_people(shell, story):
-    """A pipe gets every line of tool output; who speaks and where is said once per entry."""
+def test_show_as_text(shell, story):
+    """A pipe gets every line of tool output; author and address are printed once per entry."""
     story.user("look")
     reply = story.reply("I will.", calls=[("t1", "bash", {"command": "ls -l"})])
     story.result(reply, "t1", "\n".join(f"file {number}" for number in range(30)), status="error")
@@ -84,7 +85,7 @@ def test_show_for_people(shell, story):
 
 
 def test_show_counts_what_it_shows(shell, story):
-    """VIEW-3: the head counts the messages that follow it: those that a fork inherits, of one branch, or of its end."""
+    """VIEW-3: the heading counts the messages below it: those that a fork inherits, of one branch, or of its end."""
     first = story.user("a")
     story.reply("b")
     story.user("c")
@@ -108,7 +109,7 @@ def test_show_counts_what_it_shows(shell, story):
 
 
 def test_context_json(shell, story):
-    """DESIGN 8: model, provider, strategy, messages, digest; and the entry each message came from."""
+    """VIEW-9: model, provider, strategy, messages, digest; and the entry that each message came from."""
     prompt = story.user("a")
     story.session.append(ModelChange(model="m2", provider="p2"))
     reply = story.reply("b", model="m1")
@@ -124,8 +125,8 @@ def test_context_json(shell, story):
     assert "2 messages" in shell("context", "crab_user_1").out
 
 
-def test_context_weighs_all_that_is_handed_over(shell, story):
-    """VIEW-4: instructions, tools and what was injected count as messages do; a long message says how long it is."""
+def test_context_counts_the_whole_request(shell, story):
+    """VIEW-4: instructions, tools and injected text count as messages do; a long message has its size."""
     four, eight = (BlobRef(digest="sha256:" + sign * 64, bytes=size) for sign, size in (("0", 4), ("1", 29)))
     story.session.append(ContextEntry(system=four, tools=eight))
     story.user("abcd\n" + "line\n" * 9)
@@ -153,7 +154,7 @@ def test_tree_json(shell, story):
 
 
 def test_tree_drawing(shell, story):
-    """A chain stays in its column, a side branch gets one of its own, the active branch and the head are marked."""
+    """A chain stays in its column, a side branch gets its own, the active branch and the head are marked."""
     first = story.user("a")
     story.reply("old")
     story.user("older still")
@@ -172,7 +173,7 @@ def test_tree_drawing(shell, story):
 
 
 def test_a_deep_tree_is_drawn_without_recursion(shell, story):
-    """A log may nest deeper than any stack: forks within forks, thousands deep."""
+    """A log may be deeper than any stack: forks within forks, thousands deep."""
     lines = (shell.store / "crab_user_1.jsonl").read_bytes()
     session = story.session.id
     for number in range(3_000):
@@ -188,7 +189,7 @@ def test_a_deep_tree_is_drawn_without_recursion(shell, story):
 
 
 def test_usage_counts_each_call_once(shell, story):
-    """VIEW-8: shared by two branches, counted once; a price that is not known makes the sum unknown."""
+    """VIEW-8: a call shared by two branches is counted once; an unknown price makes the sum unknown."""
     first = story.user("a")
     story.reply("b", usage=Usage(input_tokens=10, output_tokens=1, cost_micros=5))
     story.user("c")
@@ -203,7 +204,7 @@ def test_usage_counts_each_call_once(shell, story):
     assert "price unknown" in shell("usage", "crab_user_1").out
 
 
-def test_tail_gives_the_last_entries_in_the_order_of_the_log(shell, story):
+def test_tail_prints_the_last_entries_in_the_order_of_the_log(shell, story):
     first = story.user("a")
     story.reply("b")
     story.user("c", at=first.id)
@@ -221,7 +222,7 @@ def test_tail_gives_the_last_entries_in_the_order_of_the_log(shell, story):
 
 @pytest.mark.parametrize("foreign", [b'{"type":"message","id":"f1","message":{"role":"user","content":"by hand"}}\n'])
 def test_tail_of_lines_without_numbers(shell, story, foreign):
-    """Hand-written lines say no seq: they are counted from the beginning."""
+    """Lines without seq are counted from the beginning."""
     story.user("a")
     log = shell.store / "crab_user_1.jsonl"
     log.write_bytes(log.read_bytes() + foreign)
@@ -229,7 +230,7 @@ def test_tail_of_lines_without_numbers(shell, story, foreign):
     assert "  2  user" in shell("tail", "crab_user_1", "-n", "1").out
 
 
-ANNOTATIONS = [
+ANNOTATIONS: list[tuple[Body, str]] = [
     (Label(target_id="x", label="named"), "label  named"),
     (Head(target_id="x"), "head  x"),
     (SessionRenamed(title="T"), "session_renamed  T"),
@@ -274,8 +275,8 @@ def test_no_annotation_is_forgotten():
     assert {annotation.type for annotation, _ in ANNOTATIONS} >= ANNOTATION_TYPES
 
 
-def test_context_shows_what_tools_were_given(shell, story):
-    """VIEW-1: what the model sees of a call is its name and its input."""
+def test_context_shows_the_input_of_tools(shell, story):
+    """VIEW-1: the model sees the name and the input of a call."""
     story.user("look")
     reply = story.reply("yes", calls=[("t1", "grep", {"pattern": "\x1b[2Jparser", "path": "src"})])
     story.result(reply, "t1", "found")

@@ -1,4 +1,4 @@
-"""`verify` and `doctor`: what is wrong, in figures and in words (LOG-9, law 9)."""
+"""`verify` and `doctor`: damage in figures and in words (LOG-9, law 9)."""
 
 import json
 import os
@@ -23,12 +23,12 @@ def log(shell, story):
 
 
 def rewrite(log, change):
-    """Changes the lines of a log, LF included."""
+    """Change the lines of a log, LF included."""
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(change(lines)))
 
 
-def test_verify_of_a_sound_log(shell, log):
+def test_verify_of_an_intact_log(shell, log):
     answer = shell("verify", "crab_user_1", "--json")
     assert answer.code == 0
     assert answer.json == {
@@ -63,8 +63,8 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("what", DAMAGES)
-def test_every_harm_is_noticed_and_explained(shell, log, what):
-    """LOG-9: where and why from `verify`, meaning and advice from `doctor`, exit code 4, and the log is untouched."""
+def test_every_damage_is_found_and_explained(shell, log, what):
+    """LOG-9: place and reason from `verify`, meaning and advice from `doctor`, exit code 4; the log is untouched."""
     change, found_in = DAMAGES[what]
     rewrite(log, change)
     before = log.read_bytes()
@@ -84,7 +84,7 @@ def test_every_harm_is_noticed_and_explained(shell, log, what):
 
 @pytest.mark.parametrize("what", DAMAGES)
 def test_a_salvaged_copy_is_ok(shell, log, what):
-    """DESIGN 3: the copy verifies, holds what could be read, and the damaged log is never touched."""
+    """LOG-9: the copy verifies, contains what could be read, and the damaged log is never touched."""
     rewrite(log, DAMAGES[what][0])
     before = log.read_bytes()
     saved = shell("doctor", "crab_user_1", "--salvage", "clean.jsonl", "--json").json["salvage"]
@@ -106,7 +106,7 @@ def test_salvage_overwrites_nothing(shell, log):
     assert shell("doctor", "--salvage", "x.jsonl").code == 2
 
 
-def test_salvage_of_nothing(shell, log):
+def test_salvage_of_an_unreadable_log(shell, log):
     log.write_bytes(b"rubbish\n")
     assert shell("doctor", "crab_user_1", "--salvage", "x.jsonl").code == 2
     assert not os.path.exists("x.jsonl")
@@ -120,7 +120,7 @@ def head_of(shell, session):
 
 
 def test_a_digest_kept_elsewhere_finds_a_cut_tail(shell, log):
-    """LOG-9: a log cut at a line's end looks sound, unless its head was kept elsewhere."""
+    """LOG-9: a log cut at a line's end looks intact, unless its head was kept elsewhere."""
     head = head_of(shell, "crab_user_1")
     same = shell("verify", "crab_user_1", "--head", head, "--json")
     assert (same.code, same.json["anchored"], same.json["since"]) == (0, True, 0)
@@ -146,8 +146,8 @@ def test_verify_and_doctor_do_not_contradict_each_other(shell, log):
 
 
 @pytest.mark.parametrize("kept", ["garbage", "", "0" * 63, "0" * 65, "A" * 64, "sha256:" + "0" * 64, "é" * 64])
-def test_what_is_no_digest_is_a_usage_error(shell, log, kept):
-    """Bad input: what cannot be a digest says nothing about a log; one line says what a digest is."""
+def test_an_invalid_digest_is_a_usage_error(shell, log, kept):
+    """It says nothing about a log; one line says what a digest is."""
     answer = shell("verify", "crab_user_1", "--head", kept)
     assert (answer.code, answer.out) == (2, "")
     assert "64 hex digits" in answer.err
@@ -155,7 +155,7 @@ def test_what_is_no_digest_is_a_usage_error(shell, log, kept):
 
 
 def test_a_digest_of_another_session_is_told_from_a_cut_log(shell, log):
-    """Law 9: this digest never belonged to this log, and that can be shown."""
+    """Law 9: a digest that never belonged to this log is recognised."""
     shell("new", "--agent", "other")
     shell("append", "other_user_1", "hi")
     lines = (shell.store / "other_user_1.jsonl").read_text().splitlines()
@@ -166,7 +166,7 @@ def test_a_digest_of_another_session_is_told_from_a_cut_log(shell, log):
 
 
 def test_a_longer_copy_of_the_same_log_shows_that_it_was_cut(shell, log):
-    """Law 9: another log that goes on from this one's head to the digest proves the cut."""
+    """Law 9: another log that continues from this one's head to the digest proves the cut."""
     head = head_of(shell, "crab_user_1")
     (shell.store / "backup_user_1.jsonl").write_bytes(log.read_bytes())
     rewrite(log, lambda lines: lines[:-1])
@@ -175,7 +175,7 @@ def test_a_longer_copy_of_the_same_log_shows_that_it_was_cut(shell, log):
     assert "this log was cut: backup_user_1 is the same log" in answer.out
 
 
-def test_a_healthy_session(shell, log):
+def test_an_intact_session(shell, log):
     answer = shell("doctor", "crab_user_1")
     assert (answer.code, answer.out.splitlines()[0]) == (0, "crab_user_1: healthy, 5 entries read")
     assert "wakelog verify crab_user_1 --head DIGEST" in answer.out
@@ -186,7 +186,7 @@ def test_a_healthy_session(shell, log):
 
 @pytest.fixture
 def output(shell, story):
-    """A session whose entry 3 is the result of a tool with its output in a blob; gives the blob's file."""
+    """A session whose entry 3 is the result of a tool with its output in a blob; return the blob's file."""
     story.user("go")
     reply = story.reply("yes", calls=[("t1", "grep", {})])
     ref = story.store.blobs.put(b"all of the output")
@@ -205,7 +205,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_a_lost_blob_is_found_and_explained(shell, output, how):
-    """LOG-16, law 9: `verify` ends with 4; `doctor` says which entry, by number and kind, loses what."""
+    """LOG-16, law 9: `verify` exits with 4; `doctor` says which entry, by number and type, loses what."""
     sound = shell("verify", "crab_user_1", "--json")
     assert (sound.code, sound.json["blobs"], sound.json["lost"]) == (0, 1, [])
     assert "ok, 4 entries, 1 blob" in shell("verify", "crab_user_1").out
@@ -228,7 +228,7 @@ def test_a_lost_blob_is_found_and_explained(shell, output, how):
 
 
 def test_a_lost_blob_of_inherited_history_is_found(shell, output):
-    """LOG-16: a fork inherits the entries of its parent, and with them the blobs that they name."""
+    """LOG-16: a fork inherits the entries of its parent, and with them their blobs."""
     assert shell("fork", "crab_user_1", "--new-session").code == 0
     assert shell("verify", "crab_user_2", "--json").json["blobs"] == 1
     output.unlink()
@@ -238,7 +238,7 @@ def test_a_lost_blob_of_inherited_history_is_found(shell, output):
     assert (lost["kind"], lost["digest"]) == ("missing blob", f"sha256:{output.name}")
 
 
-def test_a_damaged_line_and_a_lost_blob_are_both_told(shell, output):
+def test_a_damaged_line_and_a_lost_blob_are_both_reported(shell, output):
     """Law 9: one fault does not hide another."""
     output.unlink()
     log = shell.store / "crab_user_1.jsonl"
@@ -248,7 +248,7 @@ def test_a_damaged_line_and_a_lost_blob_are_both_told(shell, output):
 
 
 def test_doctor_of_the_store_finds_lost_blobs(shell, output):
-    """LOG-16: a session that names a blob which is not there is found without being asked about."""
+    """LOG-16: `doctor` without a session finds a session that refers to a missing blob."""
     assert (shell("doctor").code, shell("doctor", "--json").json["lost"]) == (0, [])
     output.write_bytes(b"cut")
     answer = shell("doctor", "--json")
@@ -260,7 +260,7 @@ def test_doctor_of_the_store_finds_lost_blobs(shell, output):
 # ── the store ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_doctor_looks_the_store_over(shell, log):
+def test_doctor_checks_the_store(shell, log):
     assert shell("doctor").code == 0
     assert "no problems found" in shell("doctor").out
     (shell.store / "notes.txt").write_text("x")
@@ -273,13 +273,13 @@ def test_doctor_looks_the_store_over(shell, log):
     told = "\n".join(report["problems"])
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
-    lists = {"damaged": [], "lost": [], "inaccessible": []}
+    lists: dict[str, list[object]] = {"damaged": [], "lost": [], "inaccessible": []}
     assert set(report) == {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", *lists}
     assert (report["sessions"], {name: report[name] for name in lists}) == (1, lists)
 
 
 def test_doctor_makes_missing_links(shell, log):
-    """ST-2: links that are gone are made anew from the logs, and it says so; a second look finds nothing to do."""
+    """ST-2: missing links are made from the logs and reported; a second run has nothing to do."""
     assert shell("rename", "crab_user_1", "修复 tests").code == 0
     assert shell("doctor", "--json").json["relinked"] == []
     for folder in ("by-id", "by-title"):
@@ -294,8 +294,8 @@ def test_doctor_makes_missing_links(shell, log):
     assert log.read_bytes() == before
 
 
-def test_doctor_says_what_it_cannot_link(shell, log):
-    """ST-2: where links cannot be made, the rest of the report is given all the same."""
+def test_doctor_reports_links_it_cannot_make(shell, log):
+    """ST-2: the rest of the report is printed all the same."""
     shutil.rmtree(shell.store / "by-id")
     (shell.store / "by-id").write_text("x")
     report = shell("doctor", "--json")
@@ -305,7 +305,7 @@ def test_doctor_says_what_it_cannot_link(shell, log):
 
 
 def test_doctor_names_damaged_sessions(shell, log):
-    """DESIGN 8: a store with a damaged session is not sound, and the exit code says so."""
+    """Law 9: a store with a damaged session is not intact, and the exit code says so."""
     log.write_bytes(log.read_bytes() + b"rubbish\n")
     answer = shell("doctor", "--json")
     assert (answer.code, answer.json["damaged"]) == (4, ["crab_user_1"])
@@ -314,12 +314,12 @@ def test_doctor_names_damaged_sessions(shell, log):
     assert "wakelog doctor crab_user_1" in drawn.out
 
 
-def test_doctor_makes_no_store(shell):
+def test_doctor_creates_no_store(shell):
     assert shell("doctor").code == 0
     assert not shell.store.exists()
 
 
-def test_a_store_that_is_no_folder(shell):
+def test_a_store_that_is_not_a_folder(shell):
     shell.store.write_text("x")
     assert shell("doctor", "--json").json["problems"] == [f"{shell.store} is not a folder"]
     assert shell("new").code == 1

@@ -1,4 +1,4 @@
-"""`wake`: a session goes on with nothing but its name, in another process (RUN-2, RUN-4, RUN-19, law 15)."""
+"""`wake`: a session continues with nothing but its name, in another process (RUN-2, RUN-4, RUN-19, law 15)."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from wakelog.session import Session
 from wakelog.tools import builtin_tools
 
 
-def owing(store, model, prompt="hi", **more):
-    """A session that owes an answer."""
+def unanswered_session(store, model, prompt="hi", **more):
+    """Create a session with an unanswered prompt."""
     provider, _, name = model.partition(":")
     session = Session.create(store, agent="crab", provider=provider, model=name, **more)
     session.append(ContextEntry())
@@ -25,7 +25,7 @@ def owing(store, model, prompt="hi", **more):
 
 
 def begun(shell, *words):
-    """A run that has begun to speak."""
+    """Start a run; return it when it has begun to print."""
     child = shell.start("run", *words, stdin=subprocess.DEVNULL)
     assert child.stdout.read(10)
     return child
@@ -39,7 +39,7 @@ def killed(child):
 
 
 def test_after_a_kill_in_the_middle_of_a_reply(shell, script):
-    """RUN-8, RUN-20: killed while it streams; woken without an argument, with the configuration gone."""
+    """RUN-8, RUN-20: killed while it streams; woken without an argument, with the configuration removed."""
     model = script({"text": "word " * 40, "deltaChars": 5, "delayMs": 20})
     killed(begun(shell, "--model", model, "hi"))
     assert shell("ls", "--json").json["state"] == "interrupted"
@@ -50,37 +50,37 @@ def test_after_a_kill_in_the_middle_of_a_reply(shell, script):
     assert shell("verify", "agent_user_1").code == 0
 
 
-def test_nothing_to_do_touches_nothing(shell, story):
-    """DESIGN 4: a wake with nothing to do takes no lease and writes nothing."""
+def test_a_wake_without_work_writes_nothing(shell, story):
+    """RUN-4: it takes no lease and writes nothing."""
     log = shell.store / "crab_user_1.jsonl"
     before = log.read_bytes()
     answer = shell.process("wake", "crab_user_1")
     assert (answer.code, answer.out, log.read_bytes()) == (0, "", before)
 
 
-def test_somebody_else_runs_it(shell, store, script):
-    session = owing(store, script({"text": "x"}))
+def test_a_session_that_another_process_runs(shell, store, script):
+    session = unanswered_session(store, script({"text": "x"}))
     lease = session.acquire("a worker", ttl_s=60)
     assert shell.process("wake", session.name).code == 5
     session.release(lease)
     assert shell.process("wake", session.name).out == "x\n"
 
 
-def test_one_or_all(shell):
+def test_one_session_or_all(shell):
     assert [shell.process(*words).code for words in (("wake",), ("wake", "x", "--all"))] == [2, 2]
     assert (shell.process("wake", "--all").code, shell.process("wake", "nobody").code) == (0, 3)
 
 
 def test_all(shell, store, script):
-    """A line for each behind what it said; one that fails does not stop the others; nothing is woken twice."""
-    owing(store, script({"text": "first"}, name="1.jsonl"))
-    owing(store, "scripted:/gone.jsonl")
-    busy = owing(store, script({"text": "busy"}, name="3.jsonl"))
-    asks = owing(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="4.jsonl"))
+    """A line for each after its text; one that fails does not stop the others; nothing is woken twice."""
+    unanswered_session(store, script({"text": "first"}, name="1.jsonl"))
+    unanswered_session(store, "scripted:/gone.jsonl")
+    busy = unanswered_session(store, script({"text": "busy"}, name="3.jsonl"))
+    asks = unanswered_session(store, script({"toolCalls": [{"name": "shell", "input": {}}]}, name="4.jsonl"))
     asks.append(ContextEntry(policy={"approval": "ask"}, tools=store_declarations(store, builtin_tools("", ["shell"]))))
-    away = owing(store, script({"text": "away"}, name="5.jsonl"))
+    away = unanswered_session(store, script({"text": "away"}, name="5.jsonl"))
     away.archive()
-    owing(store, script({"text": "last"}, name="6.jsonl"))
+    unanswered_session(store, script({"text": "last"}, name="6.jsonl"))
     lease = busy.acquire("a worker", ttl_s=60)
     answer = shell.process("wake", "--all")
     assert told(answer.out) == {
@@ -102,11 +102,11 @@ def test_all(shell, store, script):
     assert again.code == 6
 
 
-def test_what_cannot_be_asked_is_not_touched(shell, store):
-    """RUN-2: nothing is written by a try that cannot come to anything, however often a timer makes it."""
+def test_a_model_that_cannot_be_asked_changes_nothing(shell, store):
+    """RUN-2: nothing is written by an attempt that cannot succeed, however often a timer makes it."""
     nobody = Session.create(store, agent="nobody")
     nobody.say("Is anybody there?")
-    keyless = owing(store, "anthropic:x")
+    keyless = unanswered_session(store, "anthropic:x")
     sizes = [len(session.read().entries) for session in (nobody, keyless)]
     alone = shell.process("wake", nobody.name)
     assert (alone.code, "run -s nobody_user_1 --model" in alone.err) == (2, True)
@@ -118,10 +118,10 @@ def test_what_cannot_be_asked_is_not_touched(shell, store):
 
 
 @pytest.mark.parametrize("words", [("crab_user_1",), ("--all",)])
-def test_a_failed_turn_is_tried_again_when_asked_for(shell, store, script, words):
-    """RUN-12: a timer does not try it for ever; a person who says so does, and what failed stays in the log."""
+def test_a_failed_turn_is_retried_on_request(shell, store, script, words):
+    """RUN-12: a timer does not retry it for ever; `--retry` does, and the failure stays in the log."""
     model = script({"error": {"kind": "auth", "message": "no such key"}})
-    session = owing(store, model)
+    session = unanswered_session(store, model)
     assert shell.process("wake", session.name).code == 1
     script({"text": "here"})
     assert "here" not in shell.process("wake", *words).out
@@ -131,7 +131,7 @@ def test_a_failed_turn_is_tried_again_when_asked_for(shell, store, script, words
 
 
 def told(out):
-    """The lines of each session, in their order."""
+    """Return the lines of each session, in their order."""
     lines = [line.partition(" ") for line in out.splitlines()]
     return {name: [rest for other, _, rest in lines if other == name] for name, _, _ in lines}
 
@@ -140,20 +140,20 @@ LATER = {"error": {"kind": "busy", "message": "come back later", "retryable": Tr
 
 
 def read_to(stream, words):
-    """Reads lines until one holds these words; gives them."""
-    lines = []
+    """Read lines until one contains this text; return them."""
+    lines: list[str] = []
     while not lines or words not in lines[-1]:
         lines.append(stream.readline().decode())
         assert lines[-1], lines
     return "".join(lines)
 
 
-def test_all_at_once(shell, store, script):
-    """One that waits an hour for its provider holds up nobody; what each says is told apart, whole and in its order."""
-    owing(store, script(LATER, name="1.jsonl"))
+def test_all_run_at_once(shell, store, script):
+    """One that waits an hour for its provider does not delay the others; the output of each is whole and in order."""
+    unanswered_session(store, script(LATER, name="1.jsonl"))
     for number in (2, 3, 4):
         spoken = {"text": f"one {number}\ntwo\n\x1b[2J", "deltaChars": 1, "delayMs": 1}
-        owing(store, script(spoken, name=f"{number}.jsonl"))
+        unanswered_session(store, script(spoken, name=f"{number}.jsonl"))
     with shell.start("wake", "--all", "--jobs", "3", stdin=subprocess.DEVNULL) as child:
         heard = "".join(read_to(child.stdout, "  idle") for _ in range(3))
         assert shell("cancel", "crab_user_1").code == 0
@@ -164,11 +164,11 @@ def test_all_at_once(shell, store, script):
     assert told(heard)["crab_user_1"] == [" cancelled"]
 
 
-def test_all_but_no_more_than_so_many(shell, store, script):
-    """The next one is begun when one has ended; the oldest first."""
+def test_all_with_a_limit(shell, store, script):
+    """The next one is started when one has ended; the oldest first."""
     for number in (1, 2):
-        owing(store, script(LATER, name=f"{number}.jsonl"))
-    owing(store, script({"text": "Mine."}, name="3.jsonl"))
+        unanswered_session(store, script(LATER, name=f"{number}.jsonl"))
+    unanswered_session(store, script({"text": "Mine."}, name="3.jsonl"))
     with shell.start("wake", "--all", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
         for _ in range(2):
             read_to(child.stderr, "next attempt in")
@@ -180,10 +180,10 @@ def test_all_but_no_more_than_so_many(shell, store, script):
 
 
 def test_all_interrupted(shell, store, script):
-    """RUN-12: Ctrl-C ends the turns that run, as entries; those that were not begun are whole, and still owe."""
+    """RUN-12: Ctrl-C ends the running turns with entries; sessions that were not started are unchanged."""
     for number in (1, 2):
-        owing(store, script(LATER, name=f"{number}.jsonl"))
-    owing(store, script({"text": "Mine."}, name="3.jsonl"))
+        unanswered_session(store, script(LATER, name=f"{number}.jsonl"))
+    unanswered_session(store, script({"text": "Mine."}, name="3.jsonl"))
     untouched = (shell.store / "crab_user_3.jsonl").read_bytes()
     with shell.start("wake", "--all", "--json", "--jobs", "2", stdin=subprocess.DEVNULL) as child:
         heard = read_to(child.stdout, '"failed"')
@@ -202,10 +202,10 @@ def test_all_interrupted(shell, store, script):
 
 def test_all_as_events(shell, store, script):
     """Each event is a line that names its session; each session has one end, also one that could not be woken."""
-    owing(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="1.jsonl"))
-    owing(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="2.jsonl"))
-    owing(store, "scripted:/gone.jsonl")
-    busy = owing(store, script({"text": "busy"}, name="4.jsonl"))
+    unanswered_session(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="1.jsonl"))
+    unanswered_session(store, script({"text": "word " * 20, "deltaChars": 5, "delayMs": 1}, name="2.jsonl"))
+    unanswered_session(store, "scripted:/gone.jsonl")
+    busy = unanswered_session(store, script({"text": "busy"}, name="4.jsonl"))
     lease = busy.acquire("a worker", ttl_s=60)
     answer = shell.process("wake", "--all", "--json")
     busy.release(lease)
@@ -218,7 +218,7 @@ def test_all_as_events(shell, store, script):
 
 
 def test_all_wakes_parents_before_their_sub_agents(shell, script):
-    """TREE-6: a sub-agent that was cut off goes on once, for the one who sent it."""
+    """TREE-6: an interrupted sub-agent continues once, for its parent."""
     model = script(
         {"text": "I ask.", "toolCalls": [{"name": "agent", "input": {"prompt": "list ."}}]},
         {"text": "It is done."},
@@ -227,7 +227,7 @@ def test_all_wakes_parents_before_their_sub_agents(shell, script):
     assert child.wait(60) == 0
     child.stdout.close()
     child.stderr.close()
-    # As if the machine had died right after the sub-agents were told their tasks.
+    # As if the machine had died right after the sub-agents got their tasks.
     for number, kept in ((1, "spawned"), (2, "message")):
         log = shell.store / f"agent_user_{number}.jsonl"
         lines = log.read_bytes().splitlines(keepends=True)
@@ -243,7 +243,7 @@ def test_all_wakes_parents_before_their_sub_agents(shell, script):
     assert (runs["state"], [run["name"] for run in runs["runs"]]) == ("idle", ["agent_user_2"])
 
 
-def test_calls_of_others_are_never_run(shell, store):
+def test_foreign_calls_are_never_run(shell, store):
     """Law 6: a hand-made log with an open call is settled, not executed."""
     session = Session.create(store, agent="crab", provider="demo", model="demo")
     session.say("go")
@@ -258,7 +258,7 @@ def test_calls_of_others_are_never_run(shell, store):
 
 
 def test_a_cancel_from_another_process(shell, script):
-    """RUN-12: `cancel` reaches whoever runs it, and the turn ends as an entry; exit code 130."""
+    """RUN-12: `cancel` reaches the process that runs the session, and the turn ends with an entry; exit code 130."""
     model = script({"text": "word " * 4_000, "deltaChars": 5, "delayMs": 20}, {"text": "still here"})
     child = begun(shell, "--model", model, "hi")
     assert shell("cancel", "agent_user_1", "--json").json["mode"] == "cancel"
@@ -271,8 +271,8 @@ def test_a_cancel_from_another_process(shell, script):
     assert shell("cancel", "agent_user_1").err.startswith("wakelog: agent_user_1 has no turn to cancel")
 
 
-def test_a_cancel_while_it_waits_to_try_again(shell, script):
-    """A cancel is not slept through: the provider asked for an hour."""
+def test_a_cancel_while_waiting_to_retry(shell, script):
+    """A cancel ends the wait: the provider asked for an hour."""
     fault = {"kind": "busy", "message": "come back later", "retryable": True, "delayMs": 3_600_000}
     child = shell.start("run", "--model", script({"error": fault}), "hi", stdin=subprocess.DEVNULL)
     line = child.stderr.readline()
@@ -283,8 +283,8 @@ def test_a_cancel_while_it_waits_to_try_again(shell, script):
     child.stderr.close()
 
 
-def test_a_cancel_that_nobody_was_there_for(shell, script):
-    """RUN-12: it waits in the log, and the next wake ends the turn instead of going on with it."""
+def test_a_cancel_without_a_worker(shell, script):
+    """RUN-12: it stays in the log, and the next wake ends the turn instead of continuing it."""
     model = script({"text": "word " * 400, "deltaChars": 5, "delayMs": 20})
     killed(begun(shell, "--model", model, "hi"))
     assert "`wakelog wake agent_user_1` ends the turn" in shell("cancel", "agent_user_1").err
@@ -309,8 +309,8 @@ def _at_rest_after_a_cancel(shell, script):
     assert shell("wake", "@latest").code == 130
 
 
-def test_a_cancelled_turn_is_news_once(shell, script):
-    """RUN-12: whoever ends the turn says so; waking the session again does nothing, says nothing, and is no failure."""
+def test_a_cancelled_turn_is_reported_once(shell, script):
+    """RUN-12: the process that ends the turn reports it; waking again does nothing, prints nothing, and succeeds."""
     _at_rest_after_a_cancel(shell, script)
     (path,) = shell.store.glob("*.jsonl")
     before = path.read_bytes()
@@ -319,8 +319,8 @@ def test_a_cancelled_turn_is_news_once(shell, script):
     assert path.read_bytes() == before
 
 
-def test_waking_what_rests_notes_no_torn_tail(shell, script):
-    """Law 9: nothing was written, so nothing is said to have been noted."""
+def test_waking_an_idle_session_notes_no_torn_tail(shell, script):
+    """Law 9: nothing was written, so the output does not say that damage was noted."""
     _at_rest_after_a_cancel(shell, script)
     (path,) = shell.store.glob("*.jsonl")
     torn = path.read_bytes()[:-40]
@@ -335,7 +335,7 @@ def test_waking_what_rests_notes_no_torn_tail(shell, script):
 @pytest.mark.parametrize("words", [("crab_user_1",), ("--all",)])
 def test_a_retry_that_cannot_be_asked_writes_nothing(shell, store, script, words):
     """RUN-2: the model is checked before `--retry` moves the head."""
-    session = owing(store, script({"error": {"kind": "auth", "message": "no such key"}}))
+    session = unanswered_session(store, script({"error": {"kind": "auth", "message": "no such key"}}))
     assert shell.process("wake", session.name).code == 1
     os.remove(shell.folder / "script.jsonl")
     before = [entry.raw for entry in session.read().entries]

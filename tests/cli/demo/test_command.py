@@ -1,4 +1,4 @@
-"""The demonstrations: they work, they show what they promise, and they leave nothing behind (RUN-20)."""
+"""The demonstrations work, show what they promise, and leave nothing behind (RUN-20)."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def nothing_left(shell, tmp_path, monkeypatch):
-    """Nobody's store is touched, and no temporary folder stays."""
+    """Assert that the user's store is untouched, and that no temporary folder is left."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
@@ -40,7 +40,7 @@ def test_the_agent_is_killed_twice_and_wakes(shell, monkeypatch):
 
 @pytest.mark.usefixtures("nothing_left")
 def test_the_tour(shell):
-    """Written, branched, folded, damaged, salvaged, verified, searched, exported; nobody's store is touched."""
+    """Written, branched, compacted, damaged, salvaged, verified, searched, exported; the user's store is untouched."""
     answer = shell.process("demo", "--tour")
     assert (answer.code, answer.err) == (0, "")
     commands = re.findall(r"^\$ wakelog (\S+)", answer.out, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Errors: one line, what happened, what to do, and an exit code; never a traceback (DESIGN 8)."""
+"""Errors: one line with what happened and what to do, and an exit code; never a traceback."""
 
 import os
 
@@ -55,8 +55,8 @@ def test_errors_in_words_and_in_json(shell, words, kind, code):
     assert told.error["message"] in plain.err
 
 
-def test_a_text_that_looks_like_the_option_is_not_it(shell):
-    """`--json` behind `--` is somebody's text."""
+def test_json_after_two_dashes_is_text(shell):
+    """`--json` after `--` is an argument, not the option."""
     assert shell("show", "nobody", "--").err.startswith("wakelog: ")
     assert shell("append", "nobody", "--", "--json").err.startswith("wakelog: ")
 
@@ -73,7 +73,7 @@ def test_words_of_other_programs_are_understood(shell, typed, meant):
     assert f"did you mean {meant}?" in shell(typed).err
 
 
-def test_every_word_meant_is_a_command():
+def test_every_suggested_word_is_a_command():
     assert set(_SUGGESTIONS.values()) <= set(COMMANDS)
     assert not set(_SUGGESTIONS) & set(COMMANDS)
 
@@ -83,7 +83,7 @@ def test_help_is_understood_as_a_command(shell):
     assert shell("help", "show").out == shell("show", "--help").out
 
 
-def test_options_of_all_commands_may_stand_first(shell):
+def test_global_options_may_come_first(shell):
     assert shell("--json", "new").json["name"] == "agent_user_1"
     assert shell("--json", "show", "nobody").error["kind"] == "not_found"
 
@@ -116,7 +116,7 @@ def test_an_empty_log(shell):
     assert "doctor" in answer.err
 
 
-def test_a_log_of_rubbish(shell):
+def test_a_log_of_garbage(shell):
     (shell.folder / "bad.jsonl").write_bytes(b"\x00\xff\n[]\nnull\n" + b"[" * 100_000 + b"\n")
     for command in ("show", "tree", "context", "verify", "tail", "usage", "doctor", "head"):
         answer = shell(command, "bad.jsonl")
@@ -141,8 +141,8 @@ def test_the_help_of_wakelog_itself(shell):
         assert summary in answer.out
 
 
-def test_a_folder_that_may_not_be_written(shell, monkeypatch):
-    """The disk's refusal comes out as one line that says what to do."""
+def test_a_read_only_folder(shell, monkeypatch):
+    """The refusal of the operating system is one line that says what to do."""
     monkeypatch.setattr(os, "mkdir", lambda *_, **__: (_ for _ in ()).throw(PermissionError(13, "no")))
     answer = shell("new")
     assert answer.code == 1
@@ -150,7 +150,7 @@ def test_a_folder_that_may_not_be_written(shell, monkeypatch):
 
 
 def test_a_bug_is_one_line_too(shell, monkeypatch):
-    """Whatever goes wrong inside, a user gets a line; who wants more asks for it."""
+    """An unexpected exception is one line; a traceback is shown on request."""
     monkeypatch.setattr("wakelog.cli.commands.ls.StoreLocation", lambda _: 1 / 0)
     answer = shell("ls")
     assert answer.code == 1

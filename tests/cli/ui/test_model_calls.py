@@ -1,4 +1,4 @@
-"""`context --exact` and `--diff`, `tree --runs`, `compact` by the model: what happened, told from the log (VIEW-9)."""
+"""`context --exact` and `--diff`, `tree --runs`, `compact` by the model: what happened, read from the log (VIEW-9)."""
 
 import json
 
@@ -11,7 +11,7 @@ from wakelog.session import Session
 
 @pytest.fixture
 def talked(shell, script):
-    """Three turns: a tool, plain words, and a failure; other instructions from the second on."""
+    """Three turns: a tool, plain text, and a failure; other instructions from the second turn on."""
     (shell.folder / "a.txt").write_text("long words " * 100)
     model = script(
         {"text": "I look.", "toolCalls": [{"name": "read", "input": {"path": "a.txt"}}]},
@@ -36,7 +36,7 @@ def rows(shell, kind):
 
 
 def test_every_call_is_rebuilt(talked):
-    """VIEW-9: what each call was handed comes out again, and the digest in the log says that it is the same."""
+    """VIEW-9: the request of each call is rebuilt, and the digest in the log says that it is the same."""
     for at in seqs(talked, "call"):
         answer = talked("context", "agent_user_1", "--at", at, "--exact", "--json")
         told = answer.json
@@ -46,8 +46,8 @@ def test_every_call_is_rebuilt(talked):
     assert told["messages"][-1]["content"][0]["text"] == "And now?"
 
 
-def test_a_call_by_what_came_of_it(talked):
-    """A reply or a failure stands for its call; the last call is meant where none is named."""
+def test_a_call_by_its_reply_or_failure(talked):
+    """A reply or a failure stands for its call; without an entry the last call is meant."""
     calls = [row["id"] for row in rows(talked, "call")]
     replies = [row["id"] for row in rows(talked, "message") if row["message"]["role"] == "assistant"]
     exact = [talked("context", f"agent_user_1:{reply}", "--exact", "--json").json["call"] for reply in replies]
@@ -58,7 +58,7 @@ def test_a_call_by_what_came_of_it(talked):
     assert talked("context", "agent_user_1", "--at", "2", "--exact").code == 2
 
 
-def test_shown_to_people(talked):
+def test_a_request_as_text(talked):
     shown = talked.process("context", "agent_user_1", "--at", seqs(talked, "call")[2], "--exact")
     assert shown.code == 0
     for words in ("digest ok", "Be kind.", "What does a.txt say?", '[read] {"path":"a.txt"}', "long words", "␛[2J"):
@@ -66,7 +66,7 @@ def test_shown_to_people(talked):
     assert not hostile_characters().search(shown.out.replace("\n", ""))
 
 
-def test_a_log_that_was_changed(talked):
+def test_a_changed_log_is_found(talked):
     """Exit code 4: the rebuilt request differs from the digest in the log."""
     log = talked.store / "agent_user_1.jsonl"
     log.write_bytes(log.read_bytes().replace(b"Sure?", b"Fine."))
@@ -88,8 +88,8 @@ def test_difference(talked):
     assert talked("context", "agent_user_1", "--diff", first, second, "--exact").code == 2
 
 
-def test_folded_by_the_model(talked):
-    """RUN-16: `compact` asks the session's own model; a difference across the fold says what it stands for."""
+def test_compacted_by_the_model(talked):
+    """RUN-16: `compact` asks the session's own model; a difference across the compaction says what it replaces."""
     answer = talked("compact", "agent_user_1", "--instructions", "Names!", "--json")
     assert (answer.code, answer.json["type"], answer.json["trigger"]) == (0, "compaction", "manual")
     assert "compacted from about" in answer.err
@@ -102,8 +102,8 @@ def test_folded_by_the_model(talked):
     assert "a compaction replaces" in talked("context", "agent_user_1", "--diff", calls[2], calls[-1]).out
 
 
-def test_a_fold_that_comes_to_nothing(shell, script):
-    """Exit code 1: nothing to fold, or a summary that is no use. Nothing is changed."""
+def test_a_compaction_that_fails(shell, script):
+    """Exit code 1: nothing to compact, or a useless summary. Nothing is changed."""
     shell.process("run", "-q", "--model", script({"text": "Hello."}, {"text": "long " * 500}), "hi", typed=b"")
     answer = shell("compact", "agent_user_1")
     assert (answer.code, "no shorter" in answer.err) == (1, True)
@@ -113,8 +113,8 @@ def test_a_fold_that_comes_to_nothing(shell, script):
 
 
 @pytest.mark.meddled
-def test_a_fold_of_a_session_that_is_busy(talked, store):
-    """Held by somebody: the request waits for them. In the middle of something with nobody there: exit code 5."""
+def test_a_compaction_of_a_busy_session(talked, store):
+    """While a worker holds it, the request is queued. With a turn to continue and no worker: exit code 5."""
     session = Session(store, "agent_user_1")
     lease = session.acquire("a worker", ttl_s=60)
     answer = talked("compact", "agent_user_1", "--json")
@@ -141,8 +141,8 @@ def test_the_tree_of_runs(shell):
     assert "not created yet" in shell.process("tree", "agent_user_1", "--runs").out
 
 
-def test_a_log_that_says_it_sent_itself(shell):
-    """A log can say anything: a circle is not walked."""
+def test_a_cycle_of_runs_ends(shell):
+    """A log of another program may say that it is its own sub-agent; the cycle is not followed."""
     shell.process("run", "-q", "--yes", "ask a sub-agent to list .", typed=b"")
     log = shell.store / "agent_user_1.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
@@ -152,8 +152,8 @@ def test_a_log_that_says_it_sent_itself(shell):
     assert shell("tree", "agent_user_1", "--runs", "--json").json["runs"] == []
 
 
-def test_a_session_that_was_cut_is_shown_as_it_stands(shell, script, store):
-    """`show` says what waits, what was begun and what was cut; in `tail` a call by itself is neither."""
+def test_an_interrupted_session_is_shown(shell, script, store):
+    """`show` says what is queued, started and interrupted; in `tail` a call by itself is neither."""
     model = script({"text": "May I?", "toolCalls": [{"name": "shell", "input": {"command": "true"}}]}, {"text": "x"})
     shell.process("run", "-q", "--model", model, "hi", typed=b"")
     shell("append", "agent_user_1", "and hurry")

@@ -1,4 +1,4 @@
-"""RUN-12: a failure is said when it is met, another try when it begins, and nothing that does not come."""
+"""RUN-12: a failure is reported when it happens and a retry when it begins; no retry is announced in advance."""
 
 import msgspec
 import pytest
@@ -21,8 +21,8 @@ def heard(tries, *bodies, session=HERE):
     return [tries.on_entry(session, Entry(b"{}", body, seq)) for seq, body in enumerate(bodies)]
 
 
-def test_every_try_is_counted_and_none_is_announced(tries):
-    """The last failure announces nothing: no call comes behind it."""
+def test_every_retry_is_counted_and_none_is_announced(tries):
+    """After the last failure nothing is announced, because no call follows it."""
     over = Failed(reason="faults", error=FaultReport(kind="faults", message="3 calls in a row came to nothing"))
     said = heard(tries, CALL, FAULT, CALL, FAULT, CALL, FAULT, over, CALL)
     failed = "the model call failed: nobody there"
@@ -38,7 +38,8 @@ def test_every_try_is_counted_and_none_is_announced(tries):
         (3_600_000, " in 60 min at the earliest"),
     ],
 )
-def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
+def test_the_delay_that_a_server_asks_for(tries, delay_ms, words):
+    assert FAULT.error is not None
     fault = Failed(reason="call", error=msgspec.structs.replace(FAULT.error, delay_ms=delay_ms))
     (said,) = heard(tries, fault)
     assert said.startswith("the model call failed: nobody there")
@@ -50,19 +51,19 @@ def test_the_wait_that_a_server_asks_for(tries, delay_ms, words):
     [Message(message=Prompt()), Cancelled(), Compaction(summary=""), Head(target_id="x")],
     ids=["message", "cancelled", "fold", "head"],
 )
-def test_another_beginning_is_no_other_try(tries, between):
+def test_a_new_turn_is_not_a_retry(tries, between):
     assert heard(tries, FAULT, between, CALL)[-1] == ""
 
 
-def test_a_summary_is_no_try(tries):
-    """The call for one comes in between where a context is too long."""
+def test_a_summary_is_not_a_retry(tries):
+    """The call for a summary comes in between where a context is too long."""
     assert heard(tries, FAULT, ModelCall(reply_id="s", purpose="compaction")) == [
         "the model call failed: nobody there",
         "",
     ]
 
 
-def test_sessions_are_counted_apart(tries):
+def test_sessions_are_counted_separately(tries):
     heard(tries, FAULT, FAULT)
     assert heard(tries, CALL, FAULT, CALL, session="crab_user_2")[-1] == "retrying (attempt 2)"
     assert heard(tries, CALL) == ["retrying (attempt 3)"]

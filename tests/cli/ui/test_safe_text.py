@@ -1,7 +1,8 @@
-"""Everything stored is hostile on the way out (law 13): no command lets a terminal be told anything by a log."""
+"""Stored text is hostile on the way out (law 13): no command prints anything of a log that a terminal would obey."""
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ JOINED = ["👨\u200d👩\u200d👧", "👩🏽\u200d💻", "❤\ufe0f\u200d🔥
 
 
 def rest(text):
-    """What is left that could harm, once our own colours and line ends are taken away."""
+    """Return the harmful characters that are left without wakelog's own colours and line ends."""
     return hostile_characters().findall(OURS.sub("", text).replace("\n", ""))
 
 
@@ -24,7 +25,7 @@ def rest(text):
 
 @pytest.mark.parametrize("text", [*PAYLOADS, *SURROGATES])
 def test_hostile_text_becomes_visible(text):
-    """Law 13: shown as signs, never swallowed."""
+    """Law 13: shown as symbols, never dropped."""
     shown = visible(text)
     assert rest(shown) == []
     assert shown != text
@@ -55,7 +56,7 @@ def test_ordinary_text_stays(text):
         ("\ud800", "⟨U+D800⟩"),
         ("\U000e0041", "⟨U+E0041⟩"),
         ("a\nb", "a␊b"),
-        # A joiner is seen where it makes one picture of two, and a sign everywhere else.
+        # A joiner is kept where it joins two emoji, and is shown as a symbol everywhere else.
         ("a\u200db", "a⟨U+200D⟩b"),
         ("👨\u200d", "👨⟨U+200D⟩"),
         ("\u200d👩", "⟨U+200D⟩👩"),
@@ -63,7 +64,7 @@ def test_ordinary_text_stays(text):
         ("a\ufe0f\u200d👩", "a\ufe0f⟨U+200D⟩👩"),
     ],
 )
-def test_signs(text, shown):
+def test_symbols(text, shown):
     assert visible(text) == shown
 
 
@@ -72,7 +73,7 @@ def test_lines_end_at_lf_and_crlf_only():
 
 
 @pytest.mark.parametrize("text", PAYLOADS)
-def test_json_keeps_the_value_and_tames_the_bytes(text):
+def test_json_keeps_the_value_and_escapes_the_bytes(text):
     line = json_line({"text": text}).decode()
     assert json.loads(line) == {"text": text}
     assert rest(line) == []
@@ -82,7 +83,7 @@ def test_json_keeps_the_value_and_tames_the_bytes(text):
 
 
 def hostile_log():
-    """A log, written by somebody else, with hostile text in every place that holds text."""
+    """A log of another program with hostile text in every place that contains text."""
     texts = [*PAYLOADS, *SURROGATES]
 
     def line(kind, number, **more):
@@ -142,7 +143,7 @@ def hostile_log():
 
 
 def hostile_talk():
-    """A log that was never folded and has no title: its prompt is its name in a list, its whole talk is the context."""
+    """A log without compaction and title: its prompt is its name in a list, its whole conversation is the context."""
     text = "".join(PAYLOADS)
     call = {"type": "toolCall", "id": "t", "name": text, "input": {text: text}}
     said = [
@@ -151,7 +152,9 @@ def hostile_talk():
         {"role": "toolResult", "toolCallId": "t", "toolName": text, "isError": True, "content": text},
         {"role": "custom", "customType": text, "content": text},
     ]
-    entries = [{"type": "session", "id": "t0", "timestamp": ZERO, "agent": "evil", "sender": "two"}]
+    entries: list[dict[str, Any]] = [
+        {"type": "session", "id": "t0", "timestamp": ZERO, "agent": "evil", "sender": "two"}
+    ]
     entries += [
         {"type": "message", "id": f"t{at + 1}", "timestamp": ZERO, "message": what} for at, what in enumerate(said)
     ]
@@ -164,8 +167,8 @@ def hostile_talk():
     return b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
 
 
-def hostile_card():
-    """A log whose title, model and folder are hostile, and stay so."""
+def hostile_header():
+    """A log whose title, model and folder are hostile."""
     text = "".join(PAYLOADS)
     first = {
         "type": "session",
@@ -207,20 +210,20 @@ def evil(shell):
     shell.store.mkdir(mode=0o700)
     (shell.store / "evil_one_1.jsonl").write_bytes(hostile_log())
     (shell.store / "evil_two_1.jsonl").write_bytes(hostile_talk())
-    (shell.store / "evil_card_1.jsonl").write_bytes(hostile_card())
+    (shell.store / "evil_card_1.jsonl").write_bytes(hostile_header())
     (shell.store / "\x1b]0;stray\x07.txt").write_text("x")
     return shell
 
 
 def test_the_log_is_read(evil):
-    """What is tested below is really there: every payload is an entry that could be read, or a reported line."""
+    """Every payload is an entry that could be read, or a reported line."""
     assert len(evil("show", "evil_one_1", "--json").rows) > 12 * len(PAYLOADS)
     assert len(evil("verify", "evil_one_1", "--json").json["damage"]) > len(PAYLOADS)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_command_lets_it_out(evil, words):
-    """Law 13: in a pipe, not one control character or hidden sign, on stdout or stderr."""
+    """Law 13: in a pipe, not one control character or hidden character, on stdout or stderr."""
     answer = evil(*words)
     assert answer.code in (0, 4)
     assert answer.out
@@ -230,7 +233,7 @@ def test_no_command_lets_it_out(evil, words):
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_nor_on_a_terminal(evil, words):
-    """Law 13: on a real terminal, in colour, nothing but our own colours and line ends."""
+    """Law 13: on a real terminal, in colour, nothing but wakelog's own colours and line ends."""
     answer = evil.terminal(*words, "--color", "always", env={"WAKELOG_PAGER": "cat"})
     assert answer.code in (0, 4)
     assert rest(answer.out) == []
@@ -238,16 +241,16 @@ def test_nor_on_a_terminal(evil, words):
 
 
 @pytest.mark.parametrize("command", [("ls",), ("search", "red"), ("tree", "evil_one_1"), ("verify", "evil_one_1")])
-def test_json_answers_are_tame(evil, command):
-    """What this program makes of stored text is escaped; `show` and `append` hand out the stored bytes."""
+def test_json_answers_are_escaped(evil, command):
+    """JSON that wakelog makes of stored text is escaped; `show` and `append` print the stored bytes."""
     answer = evil(*command, "--json")
     assert answer.rows
     assert rest(answer.out) == []
 
 
 @pytest.mark.parametrize("text", [*PAYLOADS, *SURROGATES])
-def test_errors_are_tame(evil, text):
-    """An error repeats what was typed; that, too, may have come from a log."""
+def test_errors_are_escaped(evil, text):
+    """An error repeats an argument, which may have come from a log."""
     for words in (
         ("show", text),
         ("show", f"./{text}.jsonl"),
@@ -269,7 +272,7 @@ def test_errors_are_tame(evil, text):
 
 
 def test_names_of_files_are_hostile_too(evil):
-    """A log with a name that is none is refused in one tame line."""
+    """A log with an invalid name is refused in one escaped line."""
     name = "\x1b[31mx\u202e.jsonl"
     (evil.folder / name).write_bytes(b"")
     answer = evil("show", f"./{name}")
@@ -278,7 +281,7 @@ def test_names_of_files_are_hostile_too(evil):
 
 
 def test_stores_may_have_hostile_names(evil):
-    """The store that was named is repeated by lists and checks."""
+    """Lists and checks repeat the name of the store."""
     for words in (("ls",), ("doctor",), ("show", "nobody"), ("new",), ("du",)):
         answer = evil(*words, "--store", "./\x1b]0;x\x07\u202e")
         assert rest(answer.out) == []
@@ -286,7 +289,7 @@ def test_stores_may_have_hostile_names(evil):
 
 
 def test_folders_may_have_hostile_names(evil):
-    """The path that was typed is repeated in hints and headings."""
+    """Hints and headings repeat the path of the folder."""
     folder = evil.folder / "\x1b]0;x\x07\u202e"
     folder.mkdir()
     (folder / "log.jsonl").write_bytes((evil.store / "evil_one_1.jsonl").read_bytes())

@@ -1,4 +1,4 @@
-"""A person at a terminal: questions in place, Ctrl-C once and twice (RUN-12, RUN-13). On a real pseudo-terminal."""
+"""Runs on a real pseudo-terminal: questions, and Ctrl-C once and twice (RUN-12, RUN-13)."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def kinds(shell, name="agent_user_1"):
 
 
 def test_yes_and_no(shell, script):
-    """The tool and its input are shown; each answer is an entry; what is none is asked again."""
+    """The tool and its input are shown; each answer is an entry; anything else is asked again."""
     model = script(
         {"text": "One.", "toolCalls": [shell_call("touch one")]},
         {"text": "Two.", "toolCalls": [shell_call("touch two")]},
@@ -67,7 +67,7 @@ def test_always(shell, script):
 
 
 def test_always_for_a_sub_agent(shell):
-    """Asked by a sub-agent, it holds for it and for the one who sent it."""
+    """A permission that a sub-agent asked for also holds for its parent."""
     talk = shell.talk("run", "ask a sub-agent to run `touch one` then run `touch two`")
     talk.expect(ASK)
     talk.type("y\n")
@@ -79,8 +79,8 @@ def test_always_for_a_sub_agent(shell):
     assert (shell.folder / "two").exists()
 
 
-def test_nothing_more_to_read(shell, script):
-    """Ctrl-D at a question decides nothing: exit code 6, and the session waits."""
+def test_the_end_of_input_decides_nothing(shell, script):
+    """Ctrl-D at a question: exit code 6, and the session waits."""
     talk = shell.talk("run", "--model", script({"toolCalls": [shell_call("touch ran")]}), "hi")
     talk.expect(ASK)
     talk.type("\x04")
@@ -103,8 +103,8 @@ def test_ctrl_c_at_a_question_leaves_it_open(shell, script):
     assert not {"attention_resolved", "cancelled", "queued"} & set(kinds(shell))
 
 
-def test_did_it_run(shell, script):
-    """RUN-6: after a crash a person is asked in place, and the answer is the result."""
+def test_an_unknown_outcome_is_asked_about(shell, script):
+    """RUN-6: after a crash a person is asked in the terminal, and the answer is the result."""
     os.mkfifo(shell.folder / "begun")
     model = script({"toolCalls": [shell_call("echo it has > begun; sleep 600")]}, {"text": "So be it."})
     child = shell.start("run", "--yes", "--unknown", "ask", "--model", model, "hi", stdin=subprocess.DEVNULL)
@@ -122,10 +122,10 @@ def test_did_it_run(shell, script):
 
 
 def test_hostile_questions(shell, script):
-    """Law 13: names and inputs are shown as signs; colours are the only codes, and they are ours."""
-    nobodys = [{"name": text, "input": {text: text}} for text in PAYLOADS[:6]]
+    """Law 13: names and inputs are escaped; colours are the only codes, and they are wakelog's own."""
+    unknown_tools = [{"name": text, "input": {text: text}} for text in PAYLOADS[:6]]
     calls = [{"name": "shell", "input": {text: text, "more": "\n".join(PAYLOADS)}} for text in PAYLOADS[:6]]
-    model = script({"toolCalls": nobodys}, {"toolCalls": calls}, {"text": "Done."})
+    model = script({"toolCalls": unknown_tools}, {"toolCalls": calls}, {"text": "Done."})
     talk = shell.talk("run", "--model", model, "--color", "never", "hi", columns=120)
     for text in PAYLOADS[:6]:
         talk.expect(visible(text)[:10])
@@ -138,8 +138,8 @@ def test_hostile_questions(shell, script):
     assert ESC not in shown
 
 
-def test_lines_of_our_own_stand_on_lines_of_their_own(shell, script):
-    """A reply that is cut, and the line that says why, are not run together."""
+def test_notices_are_on_their_own_lines(shell, script):
+    """An interrupted reply, and the line that says why, are not on one line."""
     fault = {"kind": "busy", "message": "try later", "retryable": True, "delayMs": 1}
     model = script({"text": "I beg", "error": fault}, {"text": "I begin again."})
     shown = shell.terminal("run", "--model", model, "--color", "never", "hi").out.splitlines()
@@ -156,8 +156,8 @@ def test_lines_of_our_own_stand_on_lines_of_their_own(shell, script):
 # ── Ctrl-C ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ctrl_c_while_it_speaks(shell, script):
-    """RUN-12: the turn is ended by entries, what was said is kept, and the session goes on when asked."""
+def test_ctrl_c_during_a_reply(shell, script):
+    """RUN-12: the turn is ended by entries, the displayed text is kept, and the session continues when asked."""
     model = script({"text": "word " * 4_000, "deltaChars": 5, "delayMs": 20}, {"text": "x"})
     talk = shell.talk("run", "--model", model, "hi")
     talk.expect("word word")
@@ -169,7 +169,7 @@ def test_ctrl_c_while_it_speaks(shell, script):
 
 
 def test_ctrl_c_while_a_tool_runs(shell, script):
-    """The tool and what it started are stopped; its call is settled as interrupted."""
+    """The tool and its child processes are stopped; its call is settled as interrupted."""
     model = script({"toolCalls": [shell_call("echo $$ > pid; sleep 600")]}, {"text": "x"})
     talk = shell.talk("run", "--yes", "--model", model, "hi")
     talk.expect("sleep 600")
@@ -179,7 +179,7 @@ def test_ctrl_c_while_a_tool_runs(shell, script):
     assert [row["message"]["status"] for row in results] == ["interrupted"]
 
 
-def test_ctrl_c_while_it_waits_to_try_again(shell, script):
+def test_ctrl_c_while_waiting_to_retry(shell, script):
     fault = {"kind": "busy", "message": "later", "retryable": True, "delayMs": 3_600_000}
     talk = shell.talk("run", "--model", script({"error": fault}), "hi")
     talk.expect("the model call failed: later")
@@ -200,7 +200,7 @@ sys.exit(run(sys.argv[1:]))
 
 
 def test_a_second_ctrl_c_leaves_at_once(shell, script):
-    """Here nobody hears the first: the second leaves with 130, and the session is woken like one that was killed."""
+    """The first is not handled here: the second exits with 130, and the session is woken like one that was killed."""
     model = script({"text": "word " * 4_000, "deltaChars": 5, "delayMs": 20}, {"text": "x"})
     words = [sys.executable, "-c", DEAF, "run", "--model", model, "hi"]
     talk = Conversation(words, 80, dict(os.environ))

@@ -1,6 +1,7 @@
-"""Texts are measured and cut by signs as people see them: no cut falls within one."""
+"""Texts are measured and cut by graphemes: no cut falls within one."""
 
 import pytest
+import wcwidth
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,21 +15,21 @@ widths = st.integers(1, 20)
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-def test_a_sign_of_many_characters_is_one_and_two_columns_wide(sign):
+def test_a_grapheme_of_many_characters_is_two_columns_wide(sign):
     assert list(graphemes(f"a{sign}b")) == ["a", sign, "b"]
     assert text_width(f"a{sign}b") == 4
     assert clip(TerminalStyle(), sign * 5, 6) == f"{sign}{sign}…"
     assert wrap(sign * 5, 5) == [sign * 2, sign * 2, sign]
 
 
-def test_a_mark_belongs_to_its_letter():
+def test_a_combining_mark_belongs_to_its_letter():
     assert list(graphemes("e\u0301\u0323a")) == ["e\u0301\u0323", "a"]
     assert clip(TerminalStyle(), "e\u0301" * 4, 3) == "e\u0301" * 2 + "…"
 
 
 @given(many, widths)
-def test_no_cut_falls_within_a_sign(given_signs, width):
-    """Beginning and ending are whole signs, as many as have room."""
+def test_no_cut_falls_within_a_grapheme(given_signs, width):
+    """Beginning and end are whole graphemes, as many as have room."""
     text = "".join(given_signs)
     whole = list(graphemes(text))
     first, last = list(graphemes(fit_start(text, width))), list(graphemes(fit_end(text, width)))
@@ -40,7 +41,7 @@ def test_no_cut_falls_within_a_sign(given_signs, width):
 
 
 @given(many, widths)
-def test_no_line_is_broken_within_a_sign(given_signs, width):
+def test_no_line_is_broken_within_a_grapheme(given_signs, width):
     text = "".join(given_signs)
     lines = wrap(text, width)
     assert [sign for line in lines for sign in graphemes(line) if sign != " "] == [
@@ -50,7 +51,7 @@ def test_no_line_is_broken_within_a_sign(given_signs, width):
 
 
 @given(many)
-def test_a_text_is_as_wide_as_its_signs(given_signs):
+def test_a_text_is_as_wide_as_its_graphemes(given_signs):
     text = "".join(given_signs)
     assert "".join(graphemes(text)) == text
     assert text_width(text) == sum(map(text_width, graphemes(text)))
@@ -61,8 +62,8 @@ def _plain_ones():
     return [sign for sign in every if terminal._is_plain(sign)]
 
 
-def test_plain_characters_are_what_the_tables_say():
-    """What is counted without the tables is as wide as they say, each by itself."""
+def test_plain_characters_are_as_wide_as_the_tables_say():
+    """Characters that are measured without the tables have the width in them, each by itself."""
     ones = _plain_ones()
     assert len(ones) > 30_000
     assert [one for one in ones if text_width(one) != terminal._width(one)] == []
@@ -70,5 +71,5 @@ def test_plain_characters_are_what_the_tables_say():
 
 @given(st.text(st.sampled_from(_plain_ones()), max_size=40))
 def test_plain_characters_never_join(text):
-    assert list(graphemes(text)) == list(terminal._wcwidth().iter_graphemes(text))
-    assert text_width(text) == terminal._wcwidth().wcswidth(text)
+    assert list(graphemes(text)) == list(wcwidth.iter_graphemes(text))
+    assert text_width(text) == wcwidth.wcswidth(text)

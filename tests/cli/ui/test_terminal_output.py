@@ -1,4 +1,4 @@
-"""What a terminal gets and a pipe does not: colours, folded output, a cut list, a pager (DESIGN 8)."""
+"""What a terminal gets and a pipe does not: colours, shortened output, a limited list, a pager."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def long(shell, story):
     return shell
 
 
-def test_tool_output_is_folded_on_a_terminal_only(long):
+def test_tool_output_is_shortened_on_a_terminal_only(long):
     shown = long.terminal("show", "crab_user_1", "--no-pager").out
     assert "… 26 more lines (--full)" in shown
     assert "line 29" not in shown
@@ -43,7 +43,7 @@ def test_nothing_is_wider_than_the_terminal(long, command, columns):
 
 
 def test_colours(long):
-    """On a terminal, unless NO_COLOR, TERM=dumb or --color never say no; in a pipe only where asked for."""
+    """On a terminal, except with NO_COLOR, TERM=dumb or --color never; in a pipe only on request."""
     words = ("tree", "crab_user_1")
     assert b"\x1b[" in long.terminal(*words, "--no-pager").raw
     for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
@@ -56,7 +56,7 @@ def test_colours(long):
 
 
 def test_ascii_where_there_is_no_utf8(long):
-    """A tree is drawn with ASCII where the locale, or the stream, knows nothing else."""
+    """A tree is drawn with ASCII where the locale, or the stream, has no UTF-8."""
     for env in ({"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}):
         shown = long.process("tree", "crab_user_1", env=env).raw
         assert shown.isascii()
@@ -68,7 +68,7 @@ def test_ascii_where_there_is_no_utf8(long):
 
 
 def test_a_pager_on_a_terminal(long):
-    """`$WAKELOG_PAGER` gets it, unless --no-pager, a pipe or a dumb terminal; one that fails is done without."""
+    """`$WAKELOG_PAGER` is used, except with --no-pager, a pipe or a dumb terminal; if it fails, output is printed."""
     pager = {"WAKELOG_PAGER": "sed s/^/PAGED:/"}
     assert long.terminal("show", "crab_user_1", env=pager).out.startswith("PAGED:")
     for words in (("show", "crab_user_1", "--no-pager"), ("--no-pager", "show", "crab_user_1"), ("ls",)):
@@ -79,12 +79,12 @@ def test_a_pager_on_a_terminal(long):
     assert (missing.code, "crab_user_1" in missing.out) == (0, True)
 
 
-def test_a_pager_that_is_left_early(long):
+def test_a_pager_that_is_quit_early(long):
     """Quitting a pager is no error."""
     assert long.terminal("show", "crab_user_1", env={"WAKELOG_PAGER": "true"}).code == 0
 
 
-def test_a_long_list_is_cut_on_a_terminal(shell, store):
+def test_a_long_list_is_limited_on_a_terminal(shell, store):
     """Thirty rows and a hint; everything in a pipe."""
     for _ in range(33):
         Session.create(store, agent="crab", sender="user")
@@ -95,8 +95,8 @@ def test_a_long_list_is_cut_on_a_terminal(shell, store):
     assert shell.process("ls").out.count("crab_user_") == 33
 
 
-def test_a_progress_bar_on_what_takes_long(shell, story):
-    """Over a second, and on a terminal only. Here the second is taken away, so that nothing has to be slow."""
+def test_a_progress_bar_for_long_work(shell, story):
+    """After a second, and on a terminal only. Here the delay is removed, so that the test need not be slow."""
     program = (
         "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
         "from wakelog.cli.main import run; sys.exit(run(['ls']))"
@@ -152,7 +152,7 @@ def test_ago(seconds, said):
     assert age_text(iso_timestamp(now - seconds * 1_000), now) == said
 
 
-def test_times_that_are_none():
+def test_unreadable_times():
     assert age_text("yesterday", 0) == ""
     assert age_text("2026-01-01T00:00:00.000Z", 0) == "2026-01-01"
     assert age_text("2020-01-01T00:00:00.000Z", 1_800_000_000_000) == "2020-01-01"

@@ -1,1 +1,0 @@
-"""Tests of the other shapes of a session."""
