@@ -8,6 +8,7 @@ from wakelog import Agent, Image, Session, open_store
 from wakelog.channels.in_process import MemoryChannel
 from wakelog.errors import UsageError
 from wakelog.log.content import Faulted, Finished, TextDelta, Usage
+from wakelog.tools.function_tool import as_tools
 
 
 class Echo:
@@ -31,8 +32,7 @@ def store():
 def test_a_provider_of_ones_own(store):
     """RUN-1: the agent names its provider once; `run` and `wake` use it, for prompts with parts too."""
     agent = Agent("echo:one", provider=Echo())
-    prompt = ["look", Image(mime_type="image/png", data="iVBORw0KGgo=")]
-    report = agent.run_sync(store, prompt, sender="ada")
+    report = agent.run_sync(store, ["look", Image(mime_type="image/png", data="iVBORw0KGgo=")], sender="ada")
     assert (report.text, report.state, report.error) == ("one: look (1)", "idle", None)
     assert report.usage.output_tokens == 2
     session = Session.open(store, agent="agent", sender="ada")
@@ -54,7 +54,7 @@ def test_a_plain_function_is_named_once(store):
     session.say('use pay with {"euros": 3}')
     report = asyncio.run(agent.wake(store, session.name))
     assert (paid, report.state) == ([3], "idle")
-    assert agent.tools[0].replay == "never"
+    assert [tool.replay for tool in as_tools(agent.tools)] == ["never"]
 
 
 def test_channels_of_the_agent_get_the_replies(store):

@@ -56,7 +56,8 @@ def run_example(example: ModuleType, folder: str, planned: int | None) -> int:
             example.main()
         _write(acknowledged, f"said {out.getvalue().splitlines()[-1]}\n".encode())
 
-    return in_child(work)
+    status: int = in_child(work)
+    return status
 
 
 def points(example: ModuleType, folder: str, first: int, stride: int) -> Iterator[dict[str, Any]]:

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from wakelog.errors import Conflict, NotFound, OpenToolCalls, UsageError
-from wakelog.log.content import Image, Reply, Text, Thinking, ToolCall
-from wakelog.log.entry import Activity, ToolStarted
+from wakelog.log.content import Image, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.entry import Activity, Message, ToolStarted
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.session import Session
 
@@ -22,8 +22,8 @@ def asking(*calls: tuple[str, str]) -> Reply:
 
 def results(session: Session) -> dict[str, str]:
     """Return the status of each tool result in the log, by tool call."""
-    messages = [entry.value.message for entry in session.entries() if entry.type == "message"]
-    return {each.tool_call_id: each.status for each in messages if hasattr(each, "tool_call_id")}
+    messages = [entry.value.message for entry in session.entries() if isinstance(entry.value, Message)]
+    return {each.tool_call_id: each.effective_status for each in messages if isinstance(each, ToolResult)}
 
 
 def test_one_turn(session):
@@ -81,8 +81,12 @@ def test_an_exception_of_a_tool_is_its_result(session):
     """Law 7: the exception is recorded as an error result and does not end the loop."""
     session.user("go")
     session.assistant(asking(("c1", "pay")))
-    with session.tool("c1") as run:
+
+    def refuse() -> None:
         raise ValueError("no money")
+
+    with session.tool("c1") as run:
+        refuse()
     assert isinstance(run.exception, ValueError)
     assert results(session) == {"c1": "error"}
     assert session.messages()[-1].content == (Text(text="ValueError: no money"),)

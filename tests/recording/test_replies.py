@@ -104,7 +104,7 @@ def anthropic_blocks(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @given(st.lists(anthropic_blocks(), min_size=1, max_size=3))
 def test_anthropic_responses_are_sent_back_as_they_came(turns):
-    session, before = new_session(), []
+    session, before = new_session(), list[dict[str, Any]]()
     for number, drawn in enumerate(turns):
         blocks = in_turn(number, drawn, "id")
         session.user("go")
@@ -233,7 +233,7 @@ def chat_calls(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @given(st.lists(st.tuples(WORDS, chat_calls()), min_size=1, max_size=3), st.booleans())
 def test_chat_completions_are_sent_back_as_they_came(turns, as_object):
-    session, before = new_session(), []
+    session, before = new_session(), list[dict[str, Any]]()
     for number, (text, drawn) in enumerate(turns):
         calls = in_turn(number, drawn, "id")
         session.user("go")
@@ -325,7 +325,7 @@ def response_output(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 @given(st.lists(response_output(), min_size=1, max_size=3), st.booleans())
 def test_responses_are_sent_back_item_by_item(turns, as_object):
-    session, before = new_session(), []
+    session, before = new_session(), list[dict[str, Any]]()
     for number, drawn in enumerate(turns):
         output = in_turn(number, drawn, "call_id")
         session.user("go")

@@ -6,7 +6,7 @@ way whatever happens to the configuration.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ class Agent(msgspec.Struct, frozen=True):
     model: str
     name: str = "agent"
     system: str = ""
-    tools: tuple[Tool, ...] = ()
+    tools: Sequence[Tool | Callable[..., Any]] = ()
     params: Mapping[str, Any] = {}
     policy: Policy = Policy()
     hooks: tuple[Hook, ...] = ()
@@ -95,7 +95,7 @@ class Agent(msgspec.Struct, frozen=True):
             session.store.blobs,
             cwd=cwd,
             system=self.system,
-            tools=store_declarations(session.store, self.tools, redacts=self.policy.redacts),
+            tools=store_declarations(session.store, as_tools(self.tools), redacts=self.policy.redacts),
             environment=self._environment(cwd),
             params=self.params,
             policy=self._policy_with_hooks,
