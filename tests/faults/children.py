@@ -276,7 +276,7 @@ def put_in_place(folder: str, content: str, tries: str) -> None:
                 file.write(half)
                 os.fsync(file.fileno())
 
-    blob_files._write = write
+    blob_files._write = write  # type: ignore[assignment]
     put(folder, content, tries)
 
 

@@ -5,10 +5,16 @@ a process or a socket in it.
 """
 
 import asyncio
+from collections import deque
+from typing import Any
 
 
 class FakeTimeLoop(asyncio.SelectorEventLoop):
     """See above. `advance` is what a call that blocks the loop does to the time."""
+
+    # Attributes of `asyncio.BaseEventLoop` that its type stub leaves out.
+    _ready: deque[Any]
+    _scheduled: list[Any]
 
     def __init__(self):
         super().__init__()
@@ -23,7 +29,7 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
     def _run_once(self):
         if not self._ready and self._scheduled:
             self._elapsed = max(self._elapsed, self._scheduled[0]._when)
-        super()._run_once()
+        super()._run_once()  # type: ignore[misc]
 
 
 class FakeUptime:

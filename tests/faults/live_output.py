@@ -8,6 +8,7 @@ It runs the session `s` that `begin` made. The last line says how the session wa
 import asyncio
 import json
 import sys
+from typing import Any
 
 from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
@@ -22,7 +23,7 @@ from wakelog.tools import builtin_tools
 PRINTED = 9_500_000
 # A quotation mark takes two bytes in JSON: the whole output in one entry would be 19 MB long.
 COMMAND = f"head -c {PRINTED} /dev/zero | tr '\\0' '\"'; sleep 1000"
-REPLIES = [
+REPLIES: list[dict[str, Any]] = [
     {"text": "I run it.", "toolCalls": [{"name": "shell", "input": {"command": COMMAND}}]},
     {"text": "It was cut short."},
 ]

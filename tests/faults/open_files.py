@@ -77,7 +77,7 @@ def main():
     others = fill(left)
     free = count_free()
     if "greedy" in sys.argv:
-        JsonlStore._take_some = take_greedily
+        JsonlStore._take_some = take_greedily  # type: ignore[method-assign]
     scarce = told(
         store.append_all(
             [

@@ -209,7 +209,12 @@ class Run:
     def _missing(self) -> list[str]:
         """What a process finds missing that opens the store after the cut."""
         found: list[str] = []
-        _in_child(lambda tell: [tell(missing) for missing in self._looked_for()], found.append)
+
+        def tell_each(tell: Callable[[str], None]) -> None:
+            for missing in self._looked_for():
+                tell(missing)
+
+        _in_child(tell_each, found.append)
         return found
 
     def _looked_for(self) -> Iterator[str]:

@@ -49,7 +49,7 @@ def rich_log(folder: str, *, turns: int = 4) -> Session:
     session.append(ContextEntry(id="c0", params={"temperature": 1}, policy={"steps": [{"id": "x", "type": "y"}]}))
     for turn in range(turns):
         _turn(session, turn)
-    session.append(Queued(id="q1", message=Prompt(content=[Text(text='later {"type":"queued","id":"no"}')])))
+    session.append(Queued(id="q1", message=Prompt(content=(Text(text='later {"type":"queued","id":"no"}'),))))
     session.append(Attention(id="a1", reason="a person is needed", refs=("r1",)))
     session.compact("what was said before", first_kept="p3")
     session.move_head("p2")

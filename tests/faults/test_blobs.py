@@ -19,7 +19,7 @@ from tests.faults.test_disk import check_clear
 from tests.faults.tracing import Traced, traced
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import digest_of
-from wakelog.stores.jsonl import JsonlStore, blob_files
+from wakelog.stores.jsonl import JsonlStore
 from wakelog.transfer.garbage import DAY_S, collect
 
 CONTENT = "some content"
@@ -250,7 +250,7 @@ def test_nobody_removes_while_a_writer_puts(monkeypatch, old, step):
         seen.append((is_free(old.folder.path, fcntl.LOCK_SH), is_free(old.folder.path, fcntl.LOCK_EX)))
         return real(*args)
 
-    monkeypatch.setattr(blob_files.os, step, stepped)
+    monkeypatch.setattr(os, step, stepped)
     old.blobs.put(CONTENT.encode() if step == "utime" else b"new content")
     assert seen == [(True, False)]
 
@@ -263,6 +263,6 @@ def test_a_remover_is_alone(monkeypatch, old):
         seen.append(is_free(old.folder.path, fcntl.LOCK_SH))
         return real(path)
 
-    monkeypatch.setattr(blob_files.os, "unlink", stepped)
+    monkeypatch.setattr(os, "unlink", stepped)
     assert [blob.digest for blob in collect(old).blobs] == [DIGEST]
     assert seen == [False]

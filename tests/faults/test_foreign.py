@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -28,7 +30,8 @@ from wakelog.stores.ownership import OwnershipChecks, TrustedOwners
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.testing.store_rig import log_bytes
 
-STORES = {
+LocalStore = JsonlStore | SqliteStore
+STORES: dict[str, tuple[Callable[..., LocalStore], Callable[[Any, str], Iterator[str]]]] = {
     "files": (lambda folder, **more: JsonlStore(f"{folder}/store", **more), files_of_folder),
     "SQLite": (lambda folder, **more: SqliteStore(f"{folder}/store.db", **more), files_of_database),
 }
@@ -44,6 +47,11 @@ def place(tmp_path):
 
 def woken(store, session):
     return asyncio.run(wake(LiveRuntime(store), session.name))
+
+
+def data_path(store: LocalStore, name: str) -> str:
+    """The file that holds the entries of a session: its log, or the database."""
+    return store.folder.log_path(name) if isinstance(store, JsonlStore) else store.file.path
 
 
 def refusal(session):
@@ -99,7 +107,7 @@ def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, cha
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
     session = owing(store, marker)
-    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    path = data_path(store, session.name)
     before = log_bytes(store, session.name)
     undo = change.apply(path)
     with pytest.raises(Untrusted):
@@ -117,7 +125,7 @@ def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch, re
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
     session = owing(store, marker)
-    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    path = data_path(store, session.name)
     os.chmod(path, 0o666)
     monkeypatch.setattr(type(store), "custody", lambda *_, **__: ())
     woken(store, session)
@@ -159,7 +167,7 @@ def test_a_shared_group(place, tmp_path, kind):
     with pytest.raises(Untrusted, match="can be written by the group"):
         woken(store, session)
     trusting = opened(place, trusted_owners=(f"gid:{gid}",))
-    os.chmod(store.folder.log_path(session.name) if kind == "files" else store.file.path, 0o666)
+    os.chmod(data_path(store, session.name), 0o666)
     with pytest.raises(Untrusted, match="can be written by all users"):
         woken(trusting, session)
     woken(opened(place, trusted_owners=("everyone",)), session)
@@ -342,8 +350,13 @@ def test_the_words_of_trusted_owners():
 
 def test_owners_are_looked_up_when_they_are_needed(tmp_path):
     """The configuration is read only where a file is not private."""
-    asked = []
-    custody = OwnershipChecks(lambda: asked.append("asked") or ("root",))
+    asked: list[str] = []
+
+    def trusted_owners():
+        asked.append("asked")
+        return ("root",)
+
+    custody = OwnershipChecks(trusted_owners)
     (tmp_path / "file").touch(0o600)
     assert custody.exposure("file", os.stat(tmp_path / "file")) is None
     assert asked == []

@@ -184,7 +184,7 @@ def test_a_lease_that_cannot_be_read_is_nobodys(tmp_path, record):
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     lease = session.acquire("me", ttl_s=600)
-    session.store.folder.replace_small(record, ".locks", f"{NAME}.lease")
+    JsonlStore(folder).folder.replace_small(record, ".locks", f"{NAME}.lease")
     assert JsonlStore(folder).held(NAME) is None
     with pytest.raises(LeaseLost):
         session.append(Message(message=Prompt(content="by whose right?")), lease=lease)

@@ -33,6 +33,7 @@ class Scene:
     """One session on a server, and the worker that runs it."""
 
     def __init__(self, folder, url):
+        self.url = url
         self.folder = str(folder)
         self.place = ServerPlace(folder, url)
         self._notices = self.place.path("notices")
@@ -78,7 +79,6 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path, own_postgres):
     made = Scene(tmp_path, own_postgres.new_database())
-    made.url = own_postgres.url(made.place.store.database.url.database)
     yield made
     made.close()
 
@@ -165,11 +165,12 @@ def test_the_server_goes_away_between_appends(scene, own_postgres, monkeypatch, 
     # How long a restart takes on a busy machine is no matter of right or wrong.
     monkeypatch.setattr(retrying, "RETRY_S", 100.0)
     scene.place.begin("Pay.")
-    is_over, told, servers = threading.Event(), [], {own_postgres.pid()}
+    is_over, servers = threading.Event(), {own_postgres.pid()}
+    told: list[str] = []
 
     def write():
         session = Session(with_retries(open_store(scene.url), notice=told.append), SESSION)
-        kept = []
+        kept: list[str] = []
         while not is_over.is_set():
             kept.append(session.label("u1", str(len(kept))).id)
         session.store.close()

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def missing() -> str:
     return f"needs {', '.join(devices)}" if devices else ""
 
 
-def runs(*words: str) -> list[dict]:
+def runs(*words: str) -> list[dict[str, Any]]:
     """One run for each n; the last one met no fault, and every other one at least one."""
     if reason := missing():
         pytest.skip(reason)
@@ -51,7 +52,7 @@ def runs(*words: str) -> list[dict]:
     return found
 
 
-def figure(store: str, found: list[dict], control: str = "") -> Figure:
+def figure(store: str, found: list[dict[str, Any]], control: str = "") -> Figure:
     """The figures of one sweep: every run but the last was to have a fault."""
     applied = sum(bool(run["refused"]) for run in found)
     acknowledged = (sum(run["later"] for run in found), "appends acknowledged after the refused write")

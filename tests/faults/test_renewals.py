@@ -90,7 +90,7 @@ class Run:
     def go(self):
         replies = {"Go.": [{"toolCalls": self._calls}, {"text": "Done."}]}
         session = Session.create(self.store, session_id="s", model="play", provider="scripted")
-        Agent(model="scripted:play", tools=[self.tool()]).enter(session)
+        Agent(model="scripted:play", tools=(self.tool(),)).enter(session)
         session.say("Go.")
         runtime = LiveRuntime(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
         runtime = runtime.with_changes(lease_clock=self.uptime)

@@ -136,7 +136,7 @@ class Run:
 
         clock = FixedClock()
         session = Session.create(self.store, session_id="s", model="play", provider="scripted", clock=clock)
-        Agent(model="scripted:play", tools=[pay], policy=Policy(redact=False)).enter(session)
+        Agent(model="scripted:play", tools=(pay,), policy=Policy(redact="off")).enter(session)
         session.say("Go.")
         runtime = LiveRuntime(
             self.store,
@@ -265,7 +265,8 @@ class Failing(MemoryStore):
 
 
 def failing(*errors, forever=None):
-    uptime, told = Clock(), []
+    uptime = Clock()
+    told: list[str] = []
     inner = Failing(itertools.chain(errors, itertools.repeat(forever) if forever else ()))
     Session.create(inner, session_id="s")
     return Session(with_retries(inner, uptime=uptime, notice=told.append), "s"), inner, uptime, told

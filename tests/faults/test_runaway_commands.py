@@ -51,7 +51,7 @@ def figure(rig, control=""):
 
 async def _cancelled(rig):
     """Runs a command and cancels it when all of its processes have got away; gives the live output."""
-    shown = []
+    shown: list[str] = []
     task = asyncio.create_task(shell_call(rig.folder, rig.command, shown.append))
     assert await asyncio.to_thread(rig.wait_until_away)
     task.cancel()
@@ -398,8 +398,9 @@ def test_sigkill_for_the_guard_of_a_server_ends_every_process(rig, record):
 @some_runaways
 def test_sigkill_of_the_parent_of_a_server_ends_every_process(rig, record):
     words = [INTERPRETER, "-c", PARENT, *GUARD, "sh", "-c", rig.command]
-    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(words, cwd=rig.folder, env=environment(), **pipes) as parent:
+    with subprocess.Popen(
+        words, cwd=rig.folder, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
         assert rig.wait_until_away()
         parent.kill()
         assert rig.wait_until_gone()

@@ -21,6 +21,7 @@ from wakelog.log.entry import NODE_TYPES, Head, Queued
 from wakelog.log.lines import EntryReader
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.log_locks import OpenLog
 
 SAID = 200
 
@@ -28,7 +29,7 @@ SAID = 200
 def heads_and_parents(folder: str) -> list[tuple[str, str | None, str | None]]:
     """Each node behind the first with its parent and the head as it was when the node was appended."""
     head: str | None = None
-    placed = []
+    placed: list[tuple[str, str | None, str | None]] = []
     for entry in read(folder).entries:
         value = entry.value
         if isinstance(value, Head):
@@ -141,7 +142,7 @@ def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
     waiting, session = threading.Event(), Session(store, names[0])
     look_up = store._logs.look_up
 
-    def looked_up(name: str) -> object:
+    def looked_up(name: str) -> OpenLog:
         log = look_up(name)
         if threading.current_thread() is not threading.main_thread():
             waiting.set()
