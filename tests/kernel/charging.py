@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from tests.kernel.killing import die
 from tests.kernel.outside import Outside
@@ -26,7 +27,10 @@ from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.function_tool import tool
 
 SESSION = "s"
-REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]
+REPLIES: list[dict[str, Any]] = [
+    {"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]},
+    {"text": "Thank you."},
+]
 
 
 class SideLog:
@@ -42,10 +46,11 @@ class SideLog:
         with open(self._path, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
-    def found(self, call):
+    def found(self, call) -> str | None:
         """The earlier result of a call."""
         key = [call.reply_id, call.tool_call_id]
-        return next((charge["result"] for charge in self.charges if charge["call"] == key), None)
+        result: str | None = next((charge["result"] for charge in self.charges if charge["call"] == key), None)
+        return result
 
     def charge(self, call, result):
         """The effect and its record, which are one write."""
@@ -55,7 +60,7 @@ class SideLog:
         os.close(descriptor)
 
 
-def charging(side, word, dies):
+def charging(side: SideLog, word, dies):
     """The tool."""
 
     @tool(replay=word)
@@ -69,7 +74,9 @@ def charging(side, word, dies):
         side.charge(call, f"charged {euros}, receipt {len(side.charges) + 1}")
         if dies == "after":
             die()
-        return side.found(call)
+        charged = side.found(call)
+        assert charged is not None
+        return charged
 
     if word == "receipt":
 

@@ -22,6 +22,7 @@ from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost
 from wakelog.log.content import Prompt, TextDelta
 from wakelog.log.entry import Message
+from wakelog.ports.stores import Store
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -47,7 +48,7 @@ class Place:
 
     def __init__(self, folder, halts="", manner="", lease_s=30.0, replies=None):
         self.folder = str(folder)
-        self.store = JsonlStore(os.path.join(self.folder, "store"))
+        self.store: Store = JsonlStore(os.path.join(self.folder, "store"))
         self.outside = Outside(os.path.join(self.folder, "outside"))
         self._halts, self._manner, self._lease_s = halts, manner, lease_s
         self._replies = replies or REPLIES
@@ -64,7 +65,7 @@ class Place:
         )
         told = (*self.tools(), *builtin_tools(self.folder, ["shell"]))
         # Without redaction nothing is held back: workers are stopped at the very word they were meant to be.
-        agreed = policy or Policy(redact=False)
+        agreed = policy or Policy(redact="off")
         Agent(model="scripted:play", name="crab", system="Be brief.", tools=told, policy=agreed).enter(session)
         session.append(Message(id="u1", message=Prompt(content=prompt)))
         return session

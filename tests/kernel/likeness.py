@@ -18,7 +18,7 @@ _SIGNS = re.compile(r"[0-9a-z-]+")
 def likeness(store, *, without=("activity",), ignored=()):
     """Every session of a store, by its number, as plain values that can be compared."""
     names = sorted(stat.name for stat in store.sessions())
-    seen = {}
+    seen: dict[str, str] = {}
     return {name: [_plain(line, seen, ignored) for line in _lines(store, name, without)] for name in names}
 
 

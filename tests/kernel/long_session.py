@@ -15,7 +15,7 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import open_questions, resolve_question
+from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -144,7 +144,7 @@ def _answered(store):
     for stat in list(store.sessions()):
         session = Session(store, stat.name)
         for question in open_questions(session):
-            word = "approve" if question.attention.reason == "approve" else "did not run"
+            word: PersonDecision = "approve" if question.attention.reason == "approve" else "did not run"
             resolve_question(session, question.attention.id, word)
             waiting = True
     return waiting

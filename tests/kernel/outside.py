@@ -143,7 +143,7 @@ class _Outbox:
 
 def held(events):
     """What a channel holds after these events, offsets applied: text by reply. A gap or a contradiction is an error."""
-    texts = {}
+    texts: dict[str, str] = {}
     for event in events:
         if "begin" in event:
             texts.setdefault(event["begin"], "")

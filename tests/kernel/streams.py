@@ -41,7 +41,7 @@ def begin(store, cut):
     """A session that owes an answer."""
     session = Session.create(store, session_id=SESSION, agent="crab", model="play", provider="scripted")
     # Without redaction nothing is held back, so that every kill is at the very delta it was planned for.
-    policy = Policy(cut=cut, faults_max=1_000, redact=False)
+    policy = Policy(cut=cut, faults_max=1_000, redact="off")
     Agent(model="scripted:play", name="crab", policy=policy).enter(session)
     session.append(Message(id="u1", message=Prompt(content="Go.")))
     return session

@@ -136,7 +136,7 @@ def sweep(folder, first, stride):
         rows_path = os.path.join(place, "rows")
 
         def waking(store=store, outside=outside, acks=acks, rows_path=rows_path):
-            rows = []
+            rows: list[str] = []
             opened, made = JsonlStore(store), Outside(outside)
             drive(opened, made, rows, raises=RAISES)
             with open(rows_path, "w", encoding="utf-8") as file:
@@ -170,7 +170,7 @@ if __name__ == "__main__":
     # a process of its own: tests that import this file measure the real back-off.
     timing.RETRY_FIRST_MS = 8
     if "early" in sys.argv:
-        Acknowledging.append = Acknowledging.append_early
+        Acknowledging.append = Acknowledging.append_early  # type: ignore[method-assign]
     if sys.argv[2] == "trace":
         trace(sys.argv[1])
     else:

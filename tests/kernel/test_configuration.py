@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import replay
 from wakelog.stores.jsonl import JsonlStore
 
-READS = {
+READS: dict[str, Any] = {
     "text": "Es steht alles da, schwarz auf weiß. " * 3,
     "toolCalls": [{"name": "read", "input": {"path": "notes.txt"}}],
     "deltaChars": 8,

@@ -15,7 +15,7 @@ from tests.kernel.outside import Outside
 from wakelog.app.agent import Agent
 from wakelog.decide.decisions import Idle
 from wakelog.forking import fork
-from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, ToolStatus
 from wakelog.log.entry import Cancelled, Message, ModelCall, Origin, ToolStarted
 from wakelog.log.seal import find_seal
 from wakelog.providers.scripted import ScriptedProvider
@@ -259,7 +259,7 @@ def _nothing_was_run(here):
 
 
 def _results(here, name):
-    found = {}
+    found: dict[str, list[ToolStatus | None]] = {}
     for node in read_log(here.store, name).tree.branch().nodes:
         if isinstance(node.value, Message) and isinstance(node.value.message, ToolResult):
             result = node.value.message
@@ -269,7 +269,7 @@ def _results(here, name):
 
 def _is_valid(messages):
     """Whether a provider takes it: the calls of each reply are answered, all of them, right behind it, once."""
-    waiting = []
+    waiting: list[str] = []
     for message in messages:
         if message.role == "toolResult":
             if message.tool_call_id not in waiting:

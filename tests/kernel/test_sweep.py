@@ -36,7 +36,7 @@ def _run(*words, before=()):
 
 
 def _counted(names):
-    total = Counter()
+    total: Counter[str] = Counter()
     for name, count in names.items():
         total[SAME.get(name, name)] += count
     return total
@@ -51,7 +51,7 @@ def test_no_call_goes_by_uncounted(tmp_path):
     before = [strace, "-f", "-qq", "-y", "-s", "0", "-o", str(report), "-e", f"trace={TRACED}"]
     done = _run(str(place), "trace", before=before)
     assert done.returncode == 0, done.stderr
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for line in report.read_text(errors="replace").splitlines():
         call = re.match(r"^\d+\s+(\w+)\(", line)
         if call is not None and str(place) in line and "ENOENT" not in line and "EEXIST" not in line:
