@@ -5,12 +5,13 @@ what comes out of this one and fails if forks, interleaved branches, folds or od
 """
 
 import contextlib
+from typing import Literal
 
 from hypothesis import strategies as st
 
 from wakelog.decide.policy import Policy, stored_policy
 from wakelog.errors import SessionEnded
-from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
+from wakelog.log.content import AnyPart, Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -150,13 +151,14 @@ class _Teller:
         if at % 4 == 3:
             return
         calls = tuple(ToolCall(id=f"t{number}", name="bash", input={"n": number}) for number in range(at % 4))
-        content = (Text(text=f"asked {at}"), *calls)
+        content: tuple[AnyPart, ...] = (Text(text=f"asked {at}"), *calls)
         reply = Reply(content=content, call_id=f"call-{reply_id}", model="example")
         self.session.append(Message(id=reply_id, message=reply))
 
     def _called(self, at):
         """A request of any purpose, whose reply may or may not ever come."""
-        purpose = ("reply", "compaction", "rerun")[at % 3]
+        purposes: tuple[Literal["reply", "compaction", "rerun"], ...] = ("reply", "compaction", "rerun")
+        purpose = purposes[at % 3]
         queued = [entry.id for entry in self.tree.own_entries() if isinstance(entry.value, Queued)]
         taken = queued[at % len(queued)] if queued and purpose == "compaction" else None
         self.session.append(ModelCall(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from random import Random
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -138,14 +139,14 @@ class Outside:
     """What really happened, whoever died: effects by (tool, reply, call), receipts, and what a channel holds."""
 
     def __init__(self):
-        self.effects = Counter()
-        self.receipts = {}
+        self.effects: Counter[tuple[str, str, str]] = Counter()
+        self.receipts: dict[tuple[str, str], str] = {}
         self.channel = MemoryChannel("outbox")
         self.interrupt = lambda: None
         self.tools = self._tools()
 
     def _tools(self):
-        async def effect(name, n, call):
+        async def effect(name, n, call) -> str:
             self.effects[(name, call.reply_id, call.tool_call_id)] += 1
             self.interrupt()
             for piece in range(n % 4):
@@ -247,10 +248,10 @@ class Play:
         self.outside = Outside()
         self.model = Whim(seed, tools=tools, faults=faults)
         self.rows = []
-        self.allowed = Counter()
+        self.allowed: Counter[tuple[str, str, str]] = Counter()
         self.deaths = 0
-        self.never_decided = ()
-        self.moody = ()
+        self.never_decided: tuple[str, ...] = ()
+        self.moody: tuple[Any, ...] = ()
         self._kills = list(kills)
         self._channels = channels
         self._armed = []
@@ -276,7 +277,7 @@ class Play:
         self.opened().say(f"prompt {number}")
 
     def _queue(self, number):
-        mode = ("steer", "followUp")[number % 2]
+        mode: Literal["steer", "followUp"] = "followUp" if number % 2 else "steer"
         self.opened().append(Queued(message=Prompt(content=(Text(text=f"queued {number}"),)), mode=mode))
 
     def _cancel(self, number):

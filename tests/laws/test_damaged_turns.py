@@ -21,7 +21,7 @@ from wakelog.decide import damage
 from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import open_questions, resolve_question
+from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -39,7 +39,7 @@ class Machine:
     def __init__(self, seed, store):
         self.chance = Random(f"machine {seed}")
         self.store = store
-        self.ledger = Counter()
+        self.ledger: Counter[int] = Counter()
         self.dying = None
         self.damages = self.damages_found = 0
         policy = Policy(unknown=("tell", "ask")[seed % 2])
@@ -84,7 +84,8 @@ class Machine:
         session = Session(self.store, self.name)
         for asked in open_questions(session):
             lost = asked.attention.reason == damage.DAMAGE_REASON
-            resolve_question(session, asked.attention.id, self.chance.choice(("unknown", "ran") if lost else ("ran",)))
+            choices: tuple[PersonDecision, ...] = ("unknown", "ran") if lost else ("ran",)
+            resolve_question(session, asked.attention.id, self.chance.choice(choices))
 
     def damaged(self):
         """The log with one to three lines overwritten, removed or flipped; its end stays."""
@@ -132,7 +133,7 @@ def _in_memory(seed):
 
 
 def _tally(seeds, run):
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for seed in seeds:
         machine = run(seed)
         seen["published"] += len(machine.ledger)

@@ -35,7 +35,7 @@ def _features(log):
 
 def test_the_generator_makes_trees():
     """Of 300 random logs enough are trees with forks, interleaving, folds, odd annotations and damage."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=300,

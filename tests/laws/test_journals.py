@@ -85,8 +85,8 @@ class Cut:
     def add(self, lines):
         for line in lines:
             self.rig.store.journal("s", self.journal, line)
-        left = self.rig.store.journals("s").get(self.journal, [])
-        assert list(left)[len(left) - len(lines) :] == lines, "planned: these lines; applied: others"
+        left = list(self.rig.store.journals("s").get(self.journal, []))
+        assert left[len(left) - len(lines) :] == lines, "planned: these lines; applied: others"
 
     def wake(self):
         """Wakes it to rest, and replays it; gives the parts of what was sealed."""

@@ -16,6 +16,7 @@ import pytest
 from tests.laws.plays import Play
 from wakelog.decide import open_tool_calls as calls
 from wakelog.decide.decisions import Await, Idle
+from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
 from wakelog.log.integrity import verify_seals
 from wakelog.reading import read_log
@@ -48,7 +49,7 @@ def _base(seed):
 
 
 def _agreed(seed):
-    return calls.Policy(unknown=("tell", "ask")[seed % 2], compact_at=(0, 0, 90)[seed % 3], keep=20)
+    return Policy(unknown=("tell", "ask")[seed % 2], compact_at=(0, 0, 90)[seed % 3], keep=20)
 
 
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────
@@ -109,7 +110,7 @@ class _Case:
     def __init__(self, number):
         self.chance = Random(f"case {number}")
         self.play = _copy(_bases()[number % len(_bases())])
-        self.seen = Counter()
+        self.seen: Counter[str] = Counter()
 
     def run(self):
         raw = b"".join(line.bytes for line in self.play.store.load("s0"))
@@ -192,7 +193,7 @@ def _outside_of(base, play):
     return outside
 
 
-_made = []
+_made: list[Play] = []
 
 
 def _bases():
@@ -203,7 +204,8 @@ def _bases():
 
 def _most_runs(first, last):
     """How often the tool ran that ran most often for one call, and what was seen on the way."""
-    most, seen = 0, Counter()
+    most = 0
+    seen: Counter[str] = Counter()
     for number in range(first, last):
         case = _Case(number)
         seen += case.run()

@@ -57,7 +57,7 @@ def _pairs(log, made):
 
 def test_each_request_begins_with_the_one_before():
     """Law 8: byte for byte, unless there is a fold, a setting, or a stride of the window in between."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=150)
     @given(SEEDS, ACTIONS)
@@ -84,7 +84,7 @@ def test_each_request_begins_with_the_one_before():
 
 def test_each_request_is_valid():
     """Law 7: behind a reply that calls tools stand its results, one for each call, and nothing between them."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=60)
     @given(SEEDS, ACTIONS)
@@ -100,7 +100,7 @@ def test_each_request_is_valid():
 
 
 def _check_groups(messages, seen):
-    awaited = []
+    awaited: list[str] = []
     for message in messages:
         if message.role == "toolResult":
             assert message.tool_call_id in awaited, messages
@@ -115,7 +115,7 @@ def _check_groups(messages, seen):
 
 def test_each_request_can_be_rebuilt():
     """VIEW-9: from the log alone, also behind later folds and on other branches, to the digest in the call."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=60)
     @given(SEEDS, ACTIONS)

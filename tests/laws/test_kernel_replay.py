@@ -62,7 +62,7 @@ def _replies_were_delivered(log, channel):
 
 def test_whatever_happens_it_rests_and_can_be_replayed():
     """Law 11: after any deaths the log that is left comes out again, byte for byte, from itself alone."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=150,
@@ -89,7 +89,7 @@ def test_channels_that_raise_by_chance_lose_nothing():
 
     What they raise ends no worker and costs no call: a call is made again only behind a death.
     """
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=100,

@@ -21,9 +21,9 @@ SEEDS = range(6)
 @pytest.fixture(params=["files", "sqlite", "postgres"])
 def rig(request, tmp_path):
     if request.param == "postgres":
-        made = PostgresRig(request.getfixturevalue("postgres_url"))
-        yield made
-        made.close()
+        server = PostgresRig(request.getfixturevalue("postgres_url"))
+        yield server
+        server.close()
         return
     made = JsonlRig(tmp_path / "store") if request.param == "files" else SqliteRig(tmp_path / "store.db")
     yield made

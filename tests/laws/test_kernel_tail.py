@@ -46,14 +46,14 @@ def _compare(raw, now_ms, attached, seen, rules=2):
 def test_a_lost_reply_that_is_named_after_a_compaction():
     """Law 6: the tail cannot tell a reply that is lost from one before the tail; then the whole log is read."""
     told = tell([("user", 0), ("compact", None), ("user", 1), ("sent", 0)])
-    seen = Counter()
+    seen: Counter[str] = Counter()
     _compare(bytes_of(told), START_MS, frozenset(), seen)
     assert seen == {"whole": 1, "damage": 1}
 
 
 def test_decisions_of_the_tail_are_decisions_of_the_whole():
     """Law 2: for random logs and every moment of them, the same row and the same decision, to the last field."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, TIMES, CHANNELS, st.data())
@@ -69,7 +69,7 @@ def test_decisions_of_the_tail_are_decisions_of_the_whole():
 
 def test_decisions_of_a_damaged_tail():
     """Laws 2 and 6: the same after accidents."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, DAMAGE, TIMES, CHANNELS)
@@ -83,7 +83,7 @@ def test_decisions_of_a_damaged_tail():
 @pytest.mark.parametrize("rules", [1, 2])
 def test_decisions_where_versions_are_mixed(rules):
     """Law 2, RUN-22: the same where compactions of older versions stand between, under the rules of either."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(MIXED_STORIES, TIMES, CHANNELS)

@@ -55,7 +55,7 @@ def _outcome(read, store, session):
 
 def test_a_scan_finds_what_a_tree_finds():
     """Every kind of damage, in any order."""
-    kinds = Counter()
+    kinds: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES, DAMAGE)
@@ -72,7 +72,7 @@ def test_a_scan_finds_what_a_tree_finds():
 
 def test_a_scan_finds_what_a_fork_inherits():
     """Forks of forks, with damage in the oldest log: the same damage, named with its session, and the same nodes."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES, DAMAGE, st.integers(0, 40), st.integers(0, 3))

@@ -44,7 +44,7 @@ def _agree(store, session):
 
 def test_a_streamed_overview_is_that_of_the_tree():
     """Head moves, branches, folds of both rules, odd annotations, and every kind of damage."""
-    states = Counter()
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES, DAMAGE)
@@ -58,7 +58,7 @@ def test_a_streamed_overview_is_that_of_the_tree():
 
 def test_a_streamed_overview_of_a_sound_log():
     """The same without damage, where the state of the head is told."""
-    states = Counter()
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES)
@@ -73,7 +73,7 @@ def test_a_streamed_overview_of_a_sound_log():
 
 def test_a_streamed_overview_of_a_fork():
     """Forks of forks that go on, move their heads into inherited history, and whose first parent is damaged."""
-    states = Counter()
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES, STORIES | st.just([]), DAMAGE | st.just([]), st.integers(0, 40), st.integers(0, 40))

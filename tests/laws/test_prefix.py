@@ -46,7 +46,8 @@ def test_stable_prefix(turns, plan):
 @given(TURNS, st.sampled_from([4, 7, 20]))
 def test_windows_move_in_strides(turns, size):
     """Law 8: a window of N moves at most once for every half of N messages, and never back."""
-    starts, last = [], None
+    starts: list[str] = []
+    last = None
     for last in _requests(turns, f"window:{size}"):
         if last.entry_ids[0] not in starts[-1:]:
             starts.append(last.entry_ids[0])

@@ -53,7 +53,7 @@ def _last_compaction(log):
 
 def test_tail_equals_whole():
     """Every prefix of every story, undamaged: what is read from the end means what the whole means."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, st.data())
@@ -68,7 +68,7 @@ def test_tail_equals_whole():
 
 def test_tail_equals_whole_with_damage():
     """The same after accidents: where the end cannot be trusted, the whole is read."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, DAMAGE)
@@ -93,7 +93,7 @@ _QUEUED_ON_ANOTHER_BRANCH = [
 
 def test_tail_equals_whole_where_versions_are_mixed():
     """RUN-22: compactions of rules 1 carry one branch's queue; what waits on others is found before them."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
     @given(MIXED_STORIES, st.one_of(st.just([]), DAMAGE))
