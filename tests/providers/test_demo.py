@@ -1,6 +1,7 @@
 """The demo model: real tools, in order, and an honest word about what came of them."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,8 @@ def ask(*messages, tools=TOOLS, **more):
 
 def run_turn(prompt, outcome, before=()):
     """Plays a turn to its end as a harness would: the calls made, and the last text."""
-    messages, made = [*before, user(prompt)], []
+    messages = [*before, user(prompt)]
+    made: list[list[tuple[str, Any]]] = []
     for answers in range(20):
         answer = ask(*messages, answers=answers)
         assert isinstance(answer[-1], Finished)

@@ -69,7 +69,7 @@ def test_every_key_is_described():
 
 @pytest.mark.parametrize(("sentence", "tool", "given"), SENTENCES)
 def test_sentences_make_calls(sentence, tool, given):
-    ((wish,),) = parse_prompt(sentence)
+    ((wish,),) = parse_prompt(sentence) or ()
     assert (wish.tool, wish.input) == (tool, given)
 
 

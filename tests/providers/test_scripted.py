@@ -10,7 +10,6 @@ from tests.providers.asking import assistant, calls_of, deltas, request, text_of
 from wakelog.errors import UsageError
 from wakelog.log.content import Faulted, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.projections.context import estimate_tokens, message_tokens
-from wakelog.providers import playback
 from wakelog.providers.scripted import ScriptedProvider
 
 
@@ -78,7 +77,7 @@ def test_delays_lie_between_deltas(monkeypatch):
         slept.append(seconds)
         await real(0)
 
-    monkeypatch.setattr(playback.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     replies = [{"text": "abcdef", "deltaChars": 2, "delayMs": 250}, {"text": "abcd", "deltaChars": 2}]
     provider = ScriptedProvider(replies)
     deltas(provider, request())
@@ -220,7 +219,7 @@ def test_a_bad_reply_in_a_list():
     with pytest.raises(UsageError, match="reply 2 of the script"):
         ScriptedProvider([{"text": "fine"}, {"txt": "not"}])
     with pytest.raises(UsageError, match="reply 1 of the script"):
-        ScriptedProvider(["text"])
+        ScriptedProvider(["text"])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", ".", "nul\0byte"])
