@@ -9,6 +9,7 @@ from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import Policy
 from wakelog.log.codec import decode
 from wakelog.log.content import decode_delta
+from wakelog.ports.runtime import OpenProvider
 from wakelog.reading import read_log
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
@@ -24,7 +25,7 @@ class Spied(MemoryStore):
         super().__init__(**more)
         self.events = events
         self._put = self._blobs.put
-        self._blobs.put = self._spied_put
+        self._blobs.put = self._spied_put  # type: ignore[method-assign]
 
     def _spied_put(self, content, media_type=""):
         ref = self._put(content, media_type)
@@ -81,12 +82,12 @@ class Rig:
     def __init__(self, replies, *, summary="They talked.", can_resume=False, **agreed):
         self.now = 0.0
         self.clock = Ticking()
-        self.events = []
+        self.events: list[tuple[str, str]] = []
         self.store = Spied(self.events, now=lambda: self.now)
         self.outside = Outside()
-        self.outside.channel = Spying(self.events)
+        self.channel = self.outside.channel = Spying(self.events)
         self.outside.interrupt = lambda: self.events.append(("effect", ""))
-        self.provider = Play(replies, summary=summary, can_resume=can_resume)
+        self.provider: OpenProvider = Play(replies, summary=summary, can_resume=can_resume)
         self.policy = Policy(**agreed)
         self.hooks = ()
         Session.create(self.store, clock=self.clock, model="m", provider="scripted", session_id="s")

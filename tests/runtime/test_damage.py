@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ class Rig:
         self.store = MemoryStore()
         self.model = Forgetful()
         self.published = 0
-        self._life = None
+        self._life: Any = None
 
         @tool(replay="never")
         def publish(version: int) -> str:

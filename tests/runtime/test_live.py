@@ -10,7 +10,7 @@ from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import Policy, policy_in_force, stored_policy
 from wakelog.errors import Conflict
 from wakelog.log.codec import canonical_json
-from wakelog.log.content import Reply, ToolResult
+from wakelog.log.content import BlobRef, Reply, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
@@ -212,6 +212,7 @@ def test_another_agent_has_its_own_context_and_no_more_depth():
     asyncio.run(run_subagent(LiveRuntime(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
+    assert isinstance(made.system, BlobRef)
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
     assert made.environment == {"cwd": "/repo", "approvalPolicy": "deny"}
     assert policy_in_force(made) == Policy(approval="deny", children=1)

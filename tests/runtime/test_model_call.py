@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.kernel.plays import Play
 from tests.runtime.rigs import Rig
 from wakelog.decide.decisions import Idle
 from wakelog.decide.wording import CLIP_BYTES
@@ -37,13 +38,15 @@ def test_the_prompt_is_durable_before_the_model_is_asked():
     """RUN-3: the prompt is synced before the request goes out; the runtime appends only what it produced itself."""
     rig = Rig(HELLO)
     rig.kinds()
-    stream = rig.provider.stream
+    play = Play(HELLO)
+    stream = play.stream
 
     def spied(request):
         rig.events.append(("request", request.messages[-1].content[0].text))
         return stream(request)
 
-    rig.provider.stream = spied
+    play.stream = spied  # type: ignore[method-assign]
+    rig.provider = play
     rig.say("Hi.")
     assert rig.events.index(("message", "synced")) < rig.events.index(("request", "Hi."))
     prompts = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
@@ -62,10 +65,10 @@ def test_what_is_synced():
 def test_a_reply_that_was_not_flushed_is_given_again():
     """RUN-9: sent only behind the flush; after a broken channel the same reply is delivered under the same id."""
     rig = Rig(HELLO)
-    rig.outside.channel.breaks = True
+    rig.channel.breaks = True
     assert rig.say("Hi.").decision == Idle()
     assert "sent" not in rig.kinds()
-    rig.outside.channel.breaks = False
+    rig.channel.breaks = False
     assert rig.wake().rules == ("owed", "rest")
     assert len(_replies(rig)) == 1
     assert rig.outside.channel.replies == {_replies(rig)[0].id: "Hello there."}
@@ -146,7 +149,7 @@ def test_a_cancel_while_it_streams():
     rig = Rig({"Hi.": [{"text": "a long story " * 20, "deltaChars": 4, "delayMs": 20}]})
     rig.session.say("Hi.")
 
-    rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
+    rig.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
     assert rig.wake().decision == Idle("cancelled")
     (partial,) = rig.values(Partial)
     assert ("a long story " * 20).startswith(partial.content[0].text)
@@ -166,12 +169,12 @@ def test_what_was_stopped_stays_part_of_the_talk():
     story = {"text": "a long story " * 20, "deltaChars": 4, "delayMs": 20}
     rig = Rig({"Hi.": [story], "Shorter.": [{"text": "Fine."}]})
     rig.session.say("Hi.")
-    rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
+    rig.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
     rig.wake()
     (shown,) = rig.outside.channel.replies.values()
     assert shown
     assert _model_sees(rig) == [("user", "Hi."), ("assistant", shown)]
-    rig.outside.channel.on_delta = lambda: None
+    rig.channel.on_delta = lambda: None
     rig.say("Shorter.")
     assert _model_sees(rig)[1:] == [("assistant", shown), ("user", "Shorter."), ("assistant", "Fine.")]
 
@@ -210,7 +213,7 @@ def test_whoever_stops_listening_hangs_up():
     """RUN-8: a worker that ends in the middle of a reply leaves no stream open behind it."""
     rig, talking = Rig(HELLO), _Talking()
     rig.provider = lambda *_: talking
-    rig.outside.channel.on_delta = _break
+    rig.channel.on_delta = _break
     rig.session.say("Hi.")
 
     async def wake_up():

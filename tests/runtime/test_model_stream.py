@@ -1,11 +1,13 @@
 """Bounds have outcomes that are written down: a reply that fits into no entry is stopped, kept in part, and told."""
 
+from typing import Any
+
 import pytest
 
 from tests.runtime.rigs import Rig
 from wakelog.decide.decisions import Idle
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, encode
-from wakelog.log.content import Reply, Text, TextDelta, ThinkingDelta, encode_delta
+from wakelog.log.content import ContentDelta, Reply, Text, TextDelta, ThinkingDelta, encode_delta
 from wakelog.log.entry import Compaction, Failed, Message, Partial
 from wakelog.runtime import model_request as listening
 
@@ -41,7 +43,7 @@ def test_a_reply_fits_into_its_entry():
 
 
 def _nested(depth):
-    value = []
+    value: list[Any] = []
     for _ in range(depth):
         value = [value]
     return value
@@ -61,7 +63,7 @@ def test_a_reply_that_no_line_can_hold_is_stopped(given):
 def test_many_parts_are_counted():
     """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
     room = listening._EntryCapacity("")
-    deltas = [TextDelta("a"), ThinkingDelta("b")]
+    deltas: list[ContentDelta] = [TextDelta("a"), ThinkingDelta("b")]
     faults = (room.add(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
     assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
     plain = listening._EntryCapacity("")

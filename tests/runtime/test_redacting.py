@@ -81,6 +81,7 @@ def test_what_a_tool_puts_out(monkeypatch):
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert MARK in result.text
+    assert result.blob is not None
     assert rig.store.blobs.get(result.blob).decode() == f"{MARK} " * 100
     assert KEY.encode() not in everything(rig.store, "s")
     assert KEY[:8] not in "".join(text for kind, text in rig.events if kind == "journal")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.runtime.rigs import Rig, asks
+from tests.runtime.rigs import Rig, Spied, asks
 from wakelog.decide.decisions import Idle
 from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.entry import Custom, Message, ModelCall, Queued
@@ -60,9 +60,9 @@ def test_what_somebody_says_meanwhile_is_decided_anew():
     """Law 15: a cancel that arrives between decide and act is not acted over."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
-    said = []
+    said: list[bool] = []
 
-    class Slow(type(rig.store)):
+    class Slow(Spied):
         def append(self, session, body, **more):
             if b'"call"' in body and not said:
                 said.append(True)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.laws.plays import watch
-from tests.runtime.rigs import Rig, asks
+from tests.runtime.rigs import Rig, Spied, asks
 from wakelog.app.agent import Agent
 from wakelog.decide import wording
 from wakelog.decide.decisions import Idle
@@ -205,9 +205,9 @@ def test_a_worker_that_was_overtaken_begins_nothing():
     """Law 6, RUN-1: a lease that was lost is found out before the effect."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
-    taken = []
+    taken: list[Rig] = []
 
-    class Overtaking(type(rig.store)):
+    class Overtaking(Spied):
         def append(self, session, body, **more):
             if b'"tool_started"' in body and not taken:
                 taken.append(rig)

@@ -5,7 +5,7 @@ import pytest
 from tests.runtime.rigs import Rig, asks
 from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import Conflict, NotFound, UsageError
-from wakelog.log.content import Faulted, Prompt
+from wakelog.log.content import Faulted, Prompt, Text
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -23,6 +23,7 @@ from wakelog.log.entry import (
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.overview import overview
 from wakelog.runtime.user_actions import (
+    PersonDecision,
     has_failed_turn,
     open_questions,
     request_cancel,
@@ -209,7 +210,8 @@ def test_a_question_that_is_not_about_a_call_can_be_put_away():
 
 def test_approved_is_run_and_denied_is_not():
     """RUN-13: the decision is in the log and becomes what happens, once."""
-    for word, paid in [("approve", 1), ("deny", 0)]:
+    decisions: list[tuple[PersonDecision, int]] = [("approve", 1), ("deny", 0)]
+    for word, paid in decisions:
         rig = _asking()
         resolve_question(rig.session, open_questions(rig.session)[0].attention.id, word)
         assert rig.wake().decision == Idle()
@@ -233,10 +235,13 @@ def test_a_result_goes_with_the_decision_result_and_with_no_other():
     """RUN-13: neither is any use without the other."""
     rig = Rig(PAY)
     asked = rig.session.append(Attention(reason="unknown"))
-    for decision, result in [("result", None), ("ran", "text")]:
+    mistakes: list[tuple[PersonDecision, str | None]] = [("result", None), ("ran", "text")]
+    for decision, result in mistakes:
         with pytest.raises(UsageError):
             resolve_question(rig.session, asked.id, decision, result=result)
-    assert resolve_question(rig.session, asked.id, "result", result="").value.result[0].text == ""
+    resolved = resolve_question(rig.session, asked.id, "result", result="").value
+    assert isinstance(resolved, AttentionResolved)
+    assert resolved.result == (Text(text=""),)
 
 
 def test_a_question_is_decided_once():

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -157,14 +158,14 @@ def _refuse(*_, **__):
     raise _Refused
 
 
-class _NoEnvironment(dict):
+class _NoEnvironment(dict[str, str]):
     """No configuration can be read from here."""
 
     __getitem__ = get = __contains__ = __iter__ = items = _refuse
 
 
 _EVENTS = ("open", "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "import")
-_watched = None
+_watched: list[tuple[str, Any]] | None = None
 
 
 def _watch(event, args):
@@ -196,9 +197,10 @@ def test_nothing_outside_the_log_is_touched(play, monkeypatch):
                 patched.setattr(place, name, _refuse)
             patched.setattr(os, "environ", _NoEnvironment())
             effects, requests = dict(play.outside.effects), len(play.model.requests)
-            _watched = []
+            watched: list[tuple[str, Any]] = []
+            _watched = watched
             try:
-                return await replay(play.store, "s0"), list(_watched), (effects, requests)
+                return await replay(play.store, "s0"), list(watched), (effects, requests)
             finally:
                 _watched = None
 
@@ -222,13 +224,13 @@ def test_a_worker_that_was_gone_while_it_waited(patience_ms):
     rig = Rig({"Hi.": [{"error": fault}]}, faults_max=2)
     rig.session.say("Hi.")
     if patience_ms is None:
-        rig.clock.pause = _die
+        rig.clock.pause = _die  # type: ignore[method-assign]
         with pytest.raises(SimulatedCrash):
             rig.wake()
         rig.now += 1e9
     else:
         assert isinstance(rig.wake(patience_ms=patience_ms).decision, Await)
-    rig.clock.pause = _later(rig)
+    rig.clock.pause = _later(rig)  # type: ignore[method-assign]
     assert rig.wake().decision == Idle("failed")
     assert asyncio.run(replay(rig.store, "s")).ok
 
