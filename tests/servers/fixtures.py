@@ -63,4 +63,4 @@ def pgbouncer(servers, postgres) -> Iterator[Pgbouncer]:
 @pytest.fixture
 def pgbouncer_url(pgbouncer, postgres_url) -> str:
     """The database of `postgres_url`, through pgbouncer."""
-    return pgbouncer.url(postgres_url)
+    return str(pgbouncer.url(postgres_url))

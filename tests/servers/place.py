@@ -47,7 +47,7 @@ class Place:
 
     def run(self, *command: str) -> str:
         """Runs a command as the user of this place and gives what it printed."""
-        done = subprocess.run(
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
             command, **self._manner(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False
         )
         said = done.stdout.decode(errors="replace").strip()

@@ -1,5 +1,6 @@
 """The servers of the tests do what they say: what is shown on them would be worth nothing otherwise."""
 
+import importlib.util
 import os
 import select
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -35,7 +37,7 @@ with own_server(place) as own, pooling(place, own.url()) as pool:
 """
 
 
-def asked(url: str, words: str) -> list[tuple]:
+def asked(url: str, words: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(words).fetchall()
 
@@ -46,7 +48,7 @@ def done(url: str, words: str) -> None:
 
 
 def count(url: str) -> int:
-    return asked(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")[0][0]
+    return int(asked(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")[0][0])
 
 
 def rows(url: str) -> list[int]:
@@ -72,7 +74,8 @@ def backends_at_once(url: str) -> set[int]:
     def meet(_: int) -> int:
         with psycopg.connect(url, autocommit=True) as connection:
             together.wait(60)
-            return connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchone()[0]
+            [(pid,)] = connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchall()
+            return int(pid)
 
     with ThreadPoolExecutor(CLIENTS) as threads:
         return set(threads.map(meet, range(CLIENTS)))
@@ -264,8 +267,9 @@ class TestRun:
     def test_nothing_survives_an_owner_that_is_killed(self):
         """However a run ends, its servers end and their folder is removed."""
         env = {name: value for name, value in os.environ.items() if name != "WAKELOG_TEST_POSTGRES"}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, env=env, **pipes) as owner:
+        command = [sys.executable, "-c", OWNER]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=ROOT, env=env, stdin=pipe, stdout=pipe, text=True) as owner:
             *pids, folder = owner.stdout.readline().split()
             assert len(pids) == 4
             assert os.path.isdir(folder)
@@ -286,7 +290,9 @@ class TestRun:
 
     def test_the_wheel_is_used_where_nobody_can_reach_it(self, servers):
         """A checkout in root's home is closed to the server's user: a copy of the server is complete."""
-        [package] = binaries.importlib.util.find_spec(binaries.WHEEL).submodule_search_locations
+        spec = importlib.util.find_spec(binaries.WHEEL)
+        assert spec is not None
+        [package] = spec.submodule_search_locations or []
         with servers.lock():
             copy = binaries._brought(servers, binaries._newest_first(f"{package}/pginstall*")[0])
         data = f"{copy}/data"
