@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from wakelog.errors import Conflict, NotFound, StoreError, UsageError
 from wakelog.log.seal import find_seq, unseal
-from wakelog.ports.stores import SealedLine
+from wakelog.ports.stores import SealedLine, Store
 from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -33,11 +34,12 @@ class Gate(MemoryStore):
 
 @pytest.fixture(params=["memory", "files", "sqlite"])
 def store(request, tmp_path):
-    made = {
+    opens: dict[str, Callable[[], Store]] = {
         "memory": MemoryStore,
         "files": lambda: JsonlStore(str(tmp_path / "store")),
         "sqlite": lambda: SqliteStore(str(tmp_path / "store.db")),
-    }[request.param]()
+    }
+    made = opens[request.param]()
     yield made
     made.close()
 
@@ -164,11 +166,13 @@ def test_a_store_that_breaks_is_heard_of():
         failures = [StoreError("the disk is on fire"), RuntimeError("a bug"), None]
 
         def append_all(self, appends):
-            failure = self.failures.pop(0) if self.failures else False
-            if failure:
+            if not self.failures:
+                return super().append_all(appends)
+            failure = self.failures.pop(0)
+            if failure is not None:
                 raise failure
             # Or it answers fewer than have asked.
-            return [] if failure is None else super().append_all(appends)
+            return []
 
     store = Broken()
     make(store)

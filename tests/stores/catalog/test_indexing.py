@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,7 @@ from wakelog.errors import StoreError
 from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, Label, Message, ModelChange
+from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, KnownBody, Label, Message, ModelChange
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.reading import read_log
 from wakelog.session import Session
@@ -136,7 +137,7 @@ def change(rig, chance, stories):
         shutil.copyfile(path, rig.log(f"copy_user_{chance.randrange(3)}"))
 
 
-UNUSUAL = {
+UNUSUAL: dict[str, Callable[[list[str]], KnownBody]] = {
     "an id that stood before": lambda ids: Message(id=ids[2], parent_id=ids[-1], message=Prompt(content="prompt")),
     "a parent nobody knows": lambda ids: Message(id="new", parent_id="nowhere", message=Prompt(content="prompt")),
     "a fact about nothing": lambda ids: Label(id="new", parent_id="nowhere", target_id="nowhere", label="label"),

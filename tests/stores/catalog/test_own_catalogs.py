@@ -176,14 +176,15 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
             rig.rig.run(f"GRANT {words} TO {name}")
         url = psycopg.conninfo.conninfo_to_dict(postgres_url)
         theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
-        reader = CatalogFixture(InPostgres(PostgresRig(theirs), theirs))
+        reading = InPostgres(PostgresRig(theirs), theirs)
+        reader = CatalogFixture(reading)
         assert reader.refreshed() == 0
         assert all_results(reader.catalog) == all_results(own.catalog)
         assert is_own(reader)
         own.talk(1)
         reader.assert_matches_fresh_index()
         assert not is_own(reader)
-        reader.rig.close()
+        reading.close()
     finally:
         rig.rig.run(f"DROP OWNED BY {name}")
         rig.rig.run(f"DROP ROLE {name}")

@@ -16,7 +16,7 @@ from tests.stores.catalog.test_index import expected_row
 from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Head, Label, Message
+from wakelog.log.entry import Head, KnownBody, Label, Message
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.seal import SealChain
 from wakelog.ports.stores import SessionStat
@@ -37,7 +37,7 @@ def row_of(fold):
 
 def test_a_streamed_row_is_that_of_the_tree():
     """Every field of a row, whatever the log: head moves, branches, folds of both rules, odd facts, damage."""
-    marked = Counter()
+    marked: Counter[bool] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES, DAMAGE | st.just([]))
@@ -123,7 +123,7 @@ UNUSUAL = ("a moved head", "damage", "entries out of order")
 def long_log(folder, what, messages):
     """A rig with a long log that segments cannot be made of."""
     rig, ids, chain = Rig(folder), [f"id{number}" for number in range(messages + 1)], SealChain()
-    bodies = [SessionEntry(id="id0", agent="crab")]
+    bodies: list[KnownBody] = [SessionEntry(id="id0", agent="crab")]
     for parent, own in pairwise(ids):
         bodies.append(Message(id=own, parent_id=parent, message=Prompt(content="word " * 40)))
     if what == "a moved head":

@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from tests.faults.children import refused, wait_for
 from tests.stores.faults.logs import append_under, body, last_seq, make, numbered, stands, take
@@ -164,7 +165,7 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
             try:
                 seq = store.append(session, body(entry), after=seq).seq
             except StoreError as error:
-                there = insisted(lambda entry=entry: stands(store, session, entry))
+                there = insisted(partial(stands, store, session, entry))
                 tell("failed", entry, "stands" if there else "absent", refused(error))
             else:
                 tell("kept", entry, seq)

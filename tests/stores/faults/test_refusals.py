@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -131,7 +132,7 @@ def a_folder(request) -> str:
     return url
 
 
-def changed(url: str, statement: str) -> object:
+def changed(url: str, statement: str) -> Any:
     """Does something to a SQLite file behind the store's back; gives the first value, if there is one."""
     connection = sqlite3.connect(path_of(url))
     found = connection.execute(statement).fetchone()

@@ -92,7 +92,7 @@ def test_each_file_system_is_synced_once(monkeypatch):
             ctypes.set_errno(errno.EIO)
             return -1 if descriptor == 11 else 0
 
-    sync._libc = Fails()
+    sync._libc = Fails()  # type: ignore[assignment]
     monkeypatch.setattr(os, "fstat", lambda descriptor: os.stat_result([0, 0, descriptor % 2] + [0] * 7))
     found = sync.sync([10, 11, 12])
     assert sorted(asked) == [11, 12]

@@ -29,7 +29,8 @@ def planted(tmp_path):
 
 def _told(journals):
     """What a follower is told, call after call."""
-    had, told = {}, []
+    had: dict[str, int] = {}
+    told: list[tuple[int, bytes]] = []
     while news := journals.read_new("s", had):
         told += [(piece.offset, piece.raw) for piece in news]
         had = {"r": news[-1].offset + 1}

@@ -52,7 +52,7 @@ def test_what_cannot_be_synced_says_so_for_itself(syncs, files, place):
     descriptors = files(6)
     descriptors[place:place] = [writing, 1 << 20]
     failures = syncs.sync(descriptors)
-    expected = [None] * 6
+    expected: list[int | None] = [None] * 6
     expected[place:place] = [errno.EINVAL, errno.EBADF]
     assert [failure and failure.errno for failure in failures] == expected
     os.close(reading)

@@ -103,7 +103,8 @@ def test_titles_of_any_script_are_links(tmp_path, title, link):
 
 def test_two_threads_title_two_sessions(tmp_path, monkeypatch):
     """ST-2: a thread that links a title while another one does the same takes no link of that one."""
-    store, replace, others = JsonlStore(str(tmp_path)), os.replace, []
+    store, replace = JsonlStore(str(tmp_path)), os.replace
+    others: list[threading.Thread] = []
     make(store, "a")
     make(store, "b")
 
@@ -263,7 +264,7 @@ def test_what_needs_no_sync_gets_none(tmp_path, monkeypatch):
     store = JsonlStore(str(tmp_path))
     make(store, "a", sender="a")
     make(store, "b", sender="b")
-    synced = []
+    synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     store.append_all(
         [AppendRequest("a", body("m1"), 0, durable=False), AppendRequest("b", body("m1"), 0, durable=False)]

@@ -92,7 +92,7 @@ def test_an_append_that_was_made_though_nobody_was_told(rig, monkeypatch):
     make(rig.store)
     tables = rig.store._tables
     told = tables._database.write
-    lost = []
+    lost: list[str] = []
 
     def cut(statement, given, **options):
         rows = told(statement, given, **options)

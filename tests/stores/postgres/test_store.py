@@ -11,7 +11,7 @@ from wakelog.errors import LeaseLost
 from wakelog.log.seal import find_seq
 from wakelog.ports.stores import AppendRequest, Lease, SealedLine
 from wakelog.stores import open_store
-from wakelog.stores.database.tables import Addition, Row
+from wakelog.stores.database.tables import Addition, Row, StoredRow
 from wakelog.stores.postgres import PostgresStore
 from wakelog.stores.postgres.connections import Connections
 from wakelog.testing.store_rig import body, log_bytes, make, take_lease
@@ -61,7 +61,12 @@ def test_an_append_is_one_round_trip(direct, monkeypatch):
     direct.store.append("s", body("m1"), after=0)
     asked = []
     run = Connections.run
-    monkeypatch.setattr(Connections, "run", lambda *given, **options: asked.append(given[1]) or run(*given, **options))
+
+    def noted(*given, **options):
+        asked.append(given[1])
+        return run(*given, **options)
+
+    monkeypatch.setattr(Connections, "run", noted)
     direct.store.append("s", body("m2"), after=1)
     assert len(asked) == 1
     direct.store.append_all([AppendRequest("s", body("m3"), 2)])
@@ -169,7 +174,8 @@ def test_rows_come_in_bounded_pieces(direct):
     lines = [b"%d %s\n" % (number, b"x" * (number % 7 * 1_000)) for number in range(2_500)]
     direct.store.adopt("s", "crab_user_1", b"".join(lines))
     tables = direct.store._tables
-    forwards, backwards = [], []
+    forwards: list[StoredRow] = []
+    backwards: list[StoredRow] = []
     while rows := tables.rows("s", after=forwards[-1].number if forwards else 0, budget=50_000):
         assert len(rows) <= 1_000
         assert sum(len(row.raw) for row in rows) <= 50_000
