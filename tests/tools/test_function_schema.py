@@ -112,10 +112,10 @@ def starred(*rest: str): ...
 def two_calls(one: ToolInvocation, two: ToolInvocation): ...
 
 
-def unknown_name(a: "NoSuchType"): ...  # noqa: F821
+def unknown_name(a: "NoSuchType"): ...  # type: ignore[name-defined]  # noqa: F821
 
 
-def odd_type(a: describe_function): ...
+def odd_type(a: describe_function): ...  # type: ignore[valid-type]
 
 
 @pytest.mark.parametrize("function", [without_types, starred, two_calls, unknown_name, odd_type])

@@ -135,7 +135,8 @@ def test_a_watcher_that_fails_is_not_the_tools_failure(waits):
 
 
 def test_cancelling_passes_and_an_abandoned_thread_shows_nothing_more():
-    began, go_on, ended, pieces = threading.Event(), threading.Event(), threading.Event(), []
+    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    pieces: list[str] = []
 
     @tool
     def stubborn(call: ToolInvocation):
@@ -274,7 +275,7 @@ def test_names_are_checked():
     with pytest.raises(UsageError, match="not a valid tool name"):
         tool(name="a b")(print_nothing)
     with pytest.raises(UsageError, match='replay must be "safe", "receipt" or "never", not '):
-        tool(replay="sometimes")(print_nothing)
+        tool(replay="sometimes")(print_nothing)  # type: ignore[call-overload]
     with pytest.raises(UsageError, match="two tools"):
         by_name([add, add])
     assert by_name([add]) == {"add": add}

@@ -21,8 +21,8 @@ def _words(*command, parent=None):
 
 
 def _guarded(*command, parent=None):
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(_words(*command, parent=parent), **pipes)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(_words(*command, parent=parent), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def _heard(*command, said=b""):

@@ -170,7 +170,7 @@ def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go(tm
 
 def test_a_tool_that_is_malformed_costs_itself_alone():
     """Each is left out with a line; those beside it are listed and run, also one that shares its name."""
-    heard = []
+    heard: list[str] = []
 
     async def main():
         async with asking(plain("malformed"), notices=heard) as asked:
@@ -200,7 +200,7 @@ server.run("stdio")
 
 def test_a_tool_that_the_sdk_drops_is_noticed():
     """It drops those whose headers cannot be sent, and says so to nobody who listens."""
-    heard = []
+    heard: list[str] = []
 
     async def main():
         async with ServerPool(notice=heard.append) as servers:
@@ -226,7 +226,7 @@ def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
 
 def test_the_same_is_noticed_once():
     """The tools of a log are looked at in every step."""
-    heard = []
+    heard: list[str] = []
     servers = ServerPool(notice=heard.append)
     for _ in range(3):
         mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], servers)

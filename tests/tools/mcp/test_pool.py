@@ -18,6 +18,7 @@ from tests.tools.test_commands_shell import Watched
 from wakelog.errors import UsageError
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
 from wakelog.tools.mcp import McpServer, ServerPool, guard, mcp_tools
+from wakelog.tools.mcp.pool import McpTool
 
 UNKNOWN = "gave no result, and whether it did what was asked is not known"
 
@@ -49,7 +50,12 @@ def test_tools_run_from_what_was_declared_alone():
             tools = mcp_tools([{"name": "read"}, *told], servers)
             assert not servers._started
             ran = await tools["mcp__plain__add"].run(ToolInvocation("r", "c", {"a": 2, "b": 3}))
-            return ran, list(tools), [tool.declared() for tool in tools.values()], len(servers._started)
+            return (
+                ran,
+                list(tools),
+                [tool.declared() for tool in tools.values() if isinstance(tool, McpTool)],
+                len(servers._started),
+            )
 
     told = json.loads(json.dumps(asyncio.run(declared())))
     ran, names, again, begun = asyncio.run(main(told))
@@ -66,9 +72,9 @@ def test_a_real_one_of_the_sdk(tmp_path):
             sums = await asyncio.gather(*(asked.run("add", a=number, b=1) for number in range(20)))
             refused = await asked.run("refuse")
             wrong = await asked.run("add", a="x")
-            shown = []
+            shown: list[str] = []
             assert await asked.run("climb", shown.append, steps=3) == ToolOutcome("there")
-            flood = []
+            flood: list[str] = []
             assert await asked.run("climb", flood.append, steps=1000) == ToolOutcome("there")
             with pytest.raises(ZeroDivisionError):
                 await asked.run("climb", lambda _: 1 / 0, steps=1)
@@ -124,7 +130,7 @@ def test_a_log_cannot_make_an_untrusted_tool_safe():
 
 
 def test_what_cannot_be_read_is_noticed():
-    heard = []
+    heard: list[str] = []
     found = mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], ServerPool(notice=heard.append))
     assert (found, heard) == ({}, ["the MCP server a needs either a command or a url"])
 
