@@ -50,11 +50,13 @@ class Stores:
 
 
 class Between:
-    """A store that does something before or instead of a call, and passes everything else on."""
+    """A store that calls other functions instead of some methods, and passes everything else on."""
 
-    def __init__(self, store, **calls):
+    def __init__(self, store, *, blobs=None, **calls):
         self._store = store
         self._calls = calls
+        if blobs is not None:
+            self.blobs = blobs
         self.seen = []
 
     def __getattr__(self, name):

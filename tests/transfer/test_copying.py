@@ -207,7 +207,7 @@ def test_another_copy_that_is_quicker(monkeypatch):
     """LOG-10: who was overtaken looks again, and goes on behind the other."""
     monkeypatch.setattr(copying, "_RUN_BYTES", 10)
     source, inner = holding(first() + b"a line\n" * 30), MemoryStore()
-    overtaken = []
+    overtaken: list[int] = []
 
     def adopt(real, session, name, raw, *, size=0):
         if len(overtaken) in (0, 3):

@@ -166,8 +166,7 @@ def test_one_that_cannot_be_read_is_lost_too(source, session):
     def get(real, asked):
         raise StoreError(f"cannot read the blob {asked.digest}: permission denied")
 
-    broken = Between(source)
-    broken.blobs = Between(source.blobs, get=get)
+    broken = Between(source, blobs=Between(source.blobs, get=get))
     (done,) = copy(broken, MemoryStore())
     assert [lost.what for lost in done.lost] == [ref.digest]
 
