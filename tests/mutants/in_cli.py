@@ -165,7 +165,7 @@ IN_CLI = (
         "runtime/subagents.py::_other_agent_settings",
         "msgspec.structs.replace(..., children=depth)",
         "msgspec.structs.replace(...)",
-        ("tests/runtime/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
+        ("tests/runtime/test_live.py::test_a_child_with_a_profile_has_its_own_context_and_less_depth",),
     ),
     Mutant(
         "all that a fork inherits is shown as its parent's",

@@ -30,7 +30,7 @@ IN_DAMAGE = (
         "log/lines.py::EntryReader._passes_seal_check",
         'state == "unproven"',
         'state == "none"',
-        (f"{TOLD}::test_reply_and_beginning_removed",),
+        (f"{TOLD}::test_reply_and_tool_started_removed",),
     ),
     Mutant(
         "the tail is trusted without its seals",
@@ -54,7 +54,7 @@ IN_DAMAGE = (
         "projections/losses.py::_reported_refs",
         "branch.nodes",
         "branch.nodes[-1:]",
-        (f"{TOLD}::test_each_damage_is_raised_once",),
+        (f"{TOLD}::test_each_damage_is_reported_once",),
     ),
     Mutant(
         "nobody is asked about damage",

@@ -18,7 +18,7 @@ IN_DECIDE = (
         "decide/retries.py::next_delivery",
         "_last_entry_ms(snapshot)",
         "snapshot.now_ms",
-        (f"{DELIVERING}::test_a_call_that_is_written_late",),
+        (f"{DELIVERING}::test_a_model_call_delayed_by_hooks_replays",),
     ),
     Mutant(
         "a fault is retried before a send that was due sooner",
@@ -26,7 +26,7 @@ IN_DECIDE = (
         "decide/table.py::_faulted",
         "sooner is not None",
         "sooner is not None and snapshot.now_ms < until_ms",
-        (f"{DELIVERING}::test_a_send_that_is_slow_while_the_model_is_waited_for",),
+        (f"{DELIVERING}::test_a_slow_send_during_a_model_retry_wait_replays_in_order",),
     ),
     Mutant(
         "sends are tried for ever",
@@ -50,7 +50,7 @@ IN_DECIDE = (
         "projections/branch_state.py::OpenWork.add_activity",
         "self.send_failed.clear()",
         "pass",
-        (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", DECIDE),
+        (f"{DELIVERING}::test_a_channel_that_raises_is_retried_a_limited_number_of_times", DECIDE),
     ),
     Mutant(
         "a fold forgets the failures to send",
@@ -116,7 +116,7 @@ IN_DECIDE = (
         "None",
         (
             f"{CALLS}::test_the_word_of_the_last_beginning_counts",
-            "tests/runtime/test_tool_run.py::test_a_death_behind_the_effect",
+            "tests/runtime/test_tool_run.py::test_a_crash_after_the_effect",
         ),
     ),
     Mutant(
@@ -149,7 +149,10 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_decided",
         '_settle(open_call, "denied", wording.DENIED_BY_PERSON)',
         "RunTools((open_call,))",
-        (f"{CALLS}::test_decisions_become_the_one_result", f"{PEOPLE}::test_approved_is_run_and_denied_is_not"),
+        (
+            f"{CALLS}::test_decisions_become_the_one_result",
+            f"{PEOPLE}::test_an_approved_call_runs_once_and_a_denied_one_never",
+        ),
     ),
     Mutant(
         "a cancelled turn is resumed",
@@ -158,8 +161,8 @@ IN_DECIDE = (
         '"cancelled" if state.ends_in == "cancelled" else "result"',
         '"result"',
         (
-            "tests/runtime/test_tool_run.py::test_a_cancel_stops_what_runs_and_keeps_what_it_showed",
-            f"{PEOPLE}::test_cancel_ends_the_turn_that_is_under_way",
+            "tests/runtime/test_tool_run.py::test_a_cancel_stops_a_running_tool_and_keeps_its_output",
+            f"{PEOPLE}::test_cancel_ends_the_current_turn",
         ),
     ),
     Mutant(
@@ -176,7 +179,7 @@ IN_DECIDE = (
         "projections/branch_state.py::OpenWork.add_message",
         "self.drop_cancels()",
         "",
-        (f"{PEOPLE}::test_a_cancel_that_came_too_late_is_forgotten",),
+        (f"{PEOPLE}::test_a_cancel_after_the_end_of_its_turn_is_ignored",),
     ),
     Mutant(
         "what another branch took up is said again",
@@ -192,7 +195,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_not_started",
         'agreed == "ask" or open_call.rerun',
         'agreed == "ask"',
-        (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
+        (f"{PEOPLE}::test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved",),
     ),
     Mutant(
         "a rerun moves the head before it asks",
@@ -200,7 +203,7 @@ IN_DECIDE = (
         "runtime/user_actions.py::rerun_tool",
         "session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)",
         "session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)\nsession.move_head(reply_id)",
-        (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
+        (f"{PEOPLE}::test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved",),
     ),
     Mutant(
         "anything can be decided about anything",
@@ -208,7 +211,7 @@ IN_DECIDE = (
         "runtime/user_actions.py::resolve_question",
         "decision not in question.choices",
         "False",
-        (f"{PEOPLE}::test_only_what_was_asked_can_be_decided",),
+        (f"{PEOPLE}::test_only_the_choices_of_a_question_are_accepted",),
     ),
     Mutant(
         "faults are not counted",
@@ -242,7 +245,7 @@ IN_DECIDE = (
         "list(range(1, len(messages)))",
         (
             f"{FOLDS}::test_never_inside_a_call_group",
-            "tests/runtime/test_compaction.py::test_a_fold_never_parts_a_call_from_its_result",
+            "tests/runtime/test_compaction.py::test_a_compaction_never_separates_a_call_from_its_result",
         ),
     ),
     Mutant(
@@ -299,7 +302,7 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_redacted",
         "snapshot.policy.redacts",
         "False",
-        ("tests/runtime/test_redacting.py::test_a_call_without_its_key_is_not_run",),
+        ("tests/runtime/test_redacting.py::test_a_call_with_a_redacted_key_is_not_run",),
     ),
     Mutant(
         "values of assignments stay in what is written",
@@ -411,7 +414,7 @@ IN_DECIDE = (
         "session.py::Session._stamped",
         "self._without_secrets(...)",
         "body",
-        ("tests/runtime/test_redacting.py::test_what_is_said_to_it",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_a_prompt_title_or_label_is_redacted",),
     ),
     Mutant(
         "what a model says is looked through too late",
@@ -419,7 +422,7 @@ IN_DECIDE = (
         "runtime/model_call.py::_ModelCallRun._stream",
         "sieve.take(delta) if self.step.redacts else (delta,)",
         "(delta,)",
-        ("tests/runtime/test_redacting.py::test_a_reply",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_a_reply_reaches_no_journal_and_no_channel",),
     ),
     Mutant(
         "a signature outlives its words",
@@ -467,7 +470,7 @@ IN_DECIDE = (
         "runtime/model_call.py::_ModelCallRun._limited",
         "limited_stream(..., reasoning=self.step.reasoning)",
         "limited_stream(...)",
-        ("tests/runtime/test_reasoning.py::test_a_reply",),
+        ("tests/runtime/test_reasoning.py::test_a_reply_keeps_the_reasoning_that_the_policy_allows",),
     ),
     Mutant(
         "a replay leaves out what was kept",
@@ -475,7 +478,7 @@ IN_DECIDE = (
         "runtime/step.py::Step.reasoning",
         '"keep" if self.is_replay else self.policy.reasoning',
         "self.policy.reasoning",
-        ("tests/runtime/test_reasoning.py::test_a_reply",),
+        ("tests/runtime/test_reasoning.py::test_a_reply_keeps_the_reasoning_that_the_policy_allows",),
     ),
     Mutant(
         "a provider's signed reasoning is left out",
@@ -483,7 +486,7 @@ IN_DECIDE = (
         "runtime/model_call.py::_ModelCallRun.run",
         "check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)",
         "",
-        ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_it_back_says_so",),
+        ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_reasoning_back_is_refused_before_the_call",),
     ),
     Mutant(
         "a seal outlives the text it covers",
@@ -491,7 +494,7 @@ IN_DECIDE = (
         "runtime/model_request.py::ReasoningFilter._summary",
         "not lacks_text",
         "True",
-        ("tests/runtime/test_reasoning_filter.py::test_a_seal_over_what_is_left_out_goes",),
+        ("tests/runtime/test_reasoning_filter.py::test_a_signature_over_text_that_is_left_out_is_left_out",),
     ),
     Mutant(
         "the blob of a result keeps what the log does not",
@@ -499,7 +502,7 @@ IN_DECIDE = (
         "runtime/tool_run.py::_write_result",
         "step.without_secrets(valid_utf8(outcome.text))",
         "valid_utf8(outcome.text)",
-        ("tests/runtime/test_redacting.py::test_what_a_tool_puts_out",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_the_output_of_a_tool_is_redacted",),
     ),
     Mutant(
         "hooks are asked at every request",
@@ -507,7 +510,7 @@ IN_DECIDE = (
         "runtime/live.py::HookRunner.texts",
         "turn != context.turn_id or not turn",
         "True",
-        ("tests/runtime/test_hooks.py::test_a_turn_is_told_once_and_the_next_one_anew",),
+        ("tests/runtime/test_hooks.py::test_hooks_run_once_per_turn",),
     ),
     Mutant(
         "an instruction file leads out of its repository",
@@ -515,7 +518,7 @@ IN_DECIDE = (
         "runtime/context_entry.py::_read_file",
         "root is not None and not _is_inside(path, root)",
         "False",
-        ("tests/runtime/test_context_entry.py::test_a_file_that_leads_elsewhere_is_left_out",),
+        ("tests/runtime/test_context_entry.py::test_a_link_out_of_the_repository_is_left_out",),
     ),
     Mutant(
         "what overflows is asked again as it is",
@@ -523,7 +526,7 @@ IN_DECIDE = (
         "decide/table.py::_model_call_or_compaction",
         "overflow_limit(snapshot)",
         "0",
-        ("tests/runtime/test_compaction.py::test_what_is_too_long_for_the_provider_is_folded",),
+        ("tests/runtime/test_compaction.py::test_a_context_the_provider_refuses_is_compacted",),
     ),
     Mutant(
         "a policy is read from today's defaults",

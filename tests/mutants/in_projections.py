@@ -38,7 +38,7 @@ IN_PROJECTIONS = (
         "isinstance(value, Cancelled) and value.queued_id is None",
         (
             f"{CASE}[whole-106-stopped-in-mid-reply]",
-            "tests/runtime/test_model_call.py::test_what_was_stopped_stays_part_of_the_talk",
+            "tests/runtime/test_model_call.py::test_text_of_a_cancelled_reply_stays_in_the_context",
         ),
     ),
     Mutant(

@@ -13,7 +13,7 @@ IN_REPLAYING = (
         "runtime/replay/recording.py::ReplayStore._compare",
         "recorded.raw != line.raw",
         "False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
         "the last thing a worker did is where it parted",
@@ -21,7 +21,7 @@ IN_REPLAYING = (
         "runtime/replay/recording.py::ReplayStore.append",
         "self.ended",
         "False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
         "a replay waits for ever",
@@ -29,7 +29,7 @@ IN_REPLAYING = (
         "runtime/replay/verification.py::_replay_worker",
         "stalled.done() and not waking.done()",
         "False",
-        (f"{VERIFY}::test_an_entry_that_no_worker_would_write_is_named",),
+        (f"{VERIFY}::test_removed_and_repeated_results_are_reported",),
     ),
     Mutant(
         "any result of a reply is a sub-agent's",
@@ -45,7 +45,7 @@ IN_REPLAYING = (
         "runtime/replay/recorded_runtime.py::ReplayRuntime._send_failures",
         "order[last + 1 :]",
         "order",
-        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+        (f"{DELIVERING}::test_failures_of_one_stream_are_written_in_the_order_of_channels",),
     ),
     Mutant(
         "a replayed channel never raises",
@@ -53,7 +53,7 @@ IN_REPLAYING = (
         "runtime/replay/recorded_runtime.py::_RecordedChannel.begin",
         "raise _RecordedFault(fault)",
         "pass",
-        (f"{DELIVERING}::test_every_store",),
+        (f"{DELIVERING}::test_delivery_on_every_store",),
     ),
     Mutant(
         "a cut reply is told whole",
@@ -77,7 +77,7 @@ IN_REPLAYING = (
         "runtime/replay/recording.py::_is_written_by_runtime",
         "return True",
         "return False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
         "the dead sit out their waits",
@@ -85,7 +85,7 @@ IN_REPLAYING = (
         "runtime/replay/recorded_runtime.py::ReplayRuntime.sleep",
         "self.recording.worker_is_gone",
         "False",
-        (f"{VERIFY}::test_a_worker_that_was_gone_while_it_waited",),
+        (f"{VERIFY}::test_an_interrupted_retry_wait_replays_without_waiting",),
     ),
     Mutant(
         "a replay writes to the real blobs",
@@ -101,7 +101,7 @@ IN_REPLAYING = (
         "runtime/replay/verification.py::replay",
         "name = store.name(session)",
         '__import__("os").environ.get("WAKELOG_STORE")\nname = store.name(session)',
-        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+        (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
     Mutant(
         "a replay opens a file",
@@ -109,6 +109,6 @@ IN_REPLAYING = (
         "runtime/replay/verification.py::replay",
         "name = store.name(session)",
         'open("/dev/null").close()\nname = store.name(session)',
-        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+        (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
 )

@@ -22,7 +22,7 @@ IN_RUNTIME = (
         "pass",
         (
             f"{CHECKING}::test_waking_without_a_key_writes_nothing",
-            f"{CHECKING}::test_tools_that_are_not_here_leave_the_session_as_it_is",
+            f"{CHECKING}::test_missing_tools_leave_the_session_as_it_is",
         ),
     ),
     Mutant(
@@ -39,7 +39,7 @@ IN_RUNTIME = (
         "runtime/model_call.py::recover_reply",
         "check_model(step.runtime.open_provider, step.session.name, step.state)",
         "",
-        (f"{CHECKING}::test_a_cut_reply_without_a_key_is_not_mended",),
+        (f"{CHECKING}::test_an_interrupted_reply_without_a_key_is_not_recovered",),
     ),
     Mutant(
         "a sub-agent is begun though its model cannot be asked",
@@ -47,7 +47,7 @@ IN_RUNTIME = (
         "runtime/subagents.py::subagent_error",
         "check_provider(...)",
         ('bool(check_provider) or (runtime.open_provider, task.provider or "", task.model, _new_child_params(task))'),
-        (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_begun",),
+        (f"{CHECKING}::test_a_sub_agent_without_a_key_is_not_started",),
     ),
     Mutant(
         "the usage of a report is that of the whole session",
@@ -63,7 +63,7 @@ IN_RUNTIME = (
         "runtime/actions.py::cancel_turn",
         'step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else ""',
         '""',
-        ("tests/runtime/test_model_call.py::test_what_was_cut_and_then_stopped_stays_part_of_the_talk",),
+        ("tests/runtime/test_model_call.py::test_text_of_a_reply_cancelled_after_a_crash_stays_in_the_context",),
     ),
     Mutant(
         "a beginning is not synced before the effect",
@@ -71,7 +71,7 @@ IN_RUNTIME = (
         "session.py",
         '{"call", "partial", "resumed", "activity"}',
         '{"tool_started", "call", "partial", "resumed", "activity"}',
-        (f"{RUNNING}::test_begun_durably_then_done_then_kept",),
+        (f"{RUNNING}::test_tool_started_is_synced_then_the_tool_runs_then_its_result_is_written",),
     ),
     Mutant(
         "the effect comes before its beginning",
@@ -84,8 +84,8 @@ IN_RUNTIME = (
             'tool = set_filter("Early", (), {"run": lambda self, open_call: asyncio.sleep(0, early)})()'
         ),
         (
-            f"{RUNNING}::test_begun_durably_then_done_then_kept",
-            f"{RUNNING}::test_a_death_before_the_beginning_is_durable",
+            f"{RUNNING}::test_tool_started_is_synced_then_the_tool_runs_then_its_result_is_written",
+            f"{RUNNING}::test_a_crash_before_tool_started_is_durable",
         ),
     ),
     Mutant(
@@ -94,7 +94,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::_start",
         "return _RunningTool(open_call, asyncio.create_task(_run_tool(tool, given)), started)",
         ('_write_result(apply, open_call, ToolOutcome("done"), started)\nawait _run_tool(tool, given)\nreturn None'),
-        (f"{RUNNING}::test_begun_durably_then_done_then_kept",),
+        (f"{RUNNING}::test_tool_started_is_synced_then_the_tool_runs_then_its_result_is_written",),
     ),
     Mutant(
         "live output is lost when a tool is stopped",
@@ -102,7 +102,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::_cancel_running",
         "_write_partial_output(step, ended)",
         "",
-        (f"{RUNNING}::test_a_cancel_stops_what_runs_and_keeps_what_it_showed",),
+        (f"{RUNNING}::test_a_cancel_stops_a_running_tool_and_keeps_its_output",),
     ),
     Mutant(
         "a blob is written behind the entry that names it",
@@ -110,7 +110,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::_write_result",
         "now_ms = step.now_ms()",
         "step.runtime.store.blobs.remove(blob.digest, older_than_s=-1) if blob else None\nnow_ms = step.now_ms()",
-        (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
+        (f"{RUNNING}::test_output_is_clipped_when_it_is_written",),
     ),
     Mutant(
         "output is not clipped",
@@ -118,7 +118,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::_write_result",
         "clip(full_text, step.policy.clip)",
         "full_text, False",
-        (f"{RUNNING}::test_output_is_clipped_once_and_for_ever",),
+        (f"{RUNNING}::test_output_is_clipped_when_it_is_written",),
     ),
     Mutant(
         "a tool nobody declared is run",
@@ -126,7 +126,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::_start",
         "tool is None or open_call.tool_call.name not in box.declared",
         "tool is None",
-        ("tests/runtime/test_tool_run.py::test_a_tool_nobody_told_the_model_of",),
+        ("tests/runtime/test_tool_run.py::test_an_installed_tool_that_is_not_declared_is_not_run",),
     ),
     Mutant(
         "a receipt that cannot say counts as not begun",
@@ -134,7 +134,7 @@ IN_RUNTIME = (
         "runtime/tool_run.py::check_receipt",
         'answer == "not begun"',
         "True",
-        (f"{RUNNING}::test_a_receipt_that_cannot_say_is_a_question",),
+        (f"{RUNNING}::test_a_receipt_without_an_answer_is_asked_of_a_person",),
     ),
     Mutant(
         "a channel is told before the journal",
@@ -150,7 +150,7 @@ IN_RUNTIME = (
         "runtime/model_call.py::_ModelCallRun._write_reply",
         "self.step.write(...)\nself._drop_journal()",
         "self._drop_journal()\nself.step.write(...)",
-        (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_death_at_any_write_of_a_reply"),
+        (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_crash_at_any_write_of_a_reply"),
     ),
     Mutant(
         "sent before the flush",
@@ -158,7 +158,7 @@ IN_RUNTIME = (
         "runtime/actions.py::deliver.give",
         "await channel.end(reply_id)",
         "step.write(Sent(reply_id=reply_id, channel=channel.name), about=reply_id)\nawait channel.end(reply_id)",
-        (f"{ASKING}::test_a_reply_that_was_not_flushed_is_given_again", f"{ASKING}::test_the_order_of_a_reply"),
+        (f"{ASKING}::test_a_reply_that_was_not_flushed_is_delivered_again", f"{ASKING}::test_the_order_of_a_reply"),
     ),
     Mutant(
         "what a channel raises ends the worker",
@@ -174,7 +174,7 @@ IN_RUNTIME = (
         "runtime/model_call.py::_ModelCallRun._send_to_channels",
         "del self.channels[name]",
         "",
-        (f"{DELIVERING}::test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole",),
+        (f"{DELIVERING}::test_a_channel_that_raised_while_streaming_next_gets_the_whole_reply",),
     ),
     Mutant(
         "a failure in mid-stream is not written",
@@ -190,7 +190,7 @@ IN_RUNTIME = (
         "runtime/model_call.py::_ModelCallRun._write_send_failures",
         ("for name in self.channel_names:\n    if name in self.channel_faults:\n        ..."),
         ("for name in self.channel_faults:\n    if name in self.channel_names:\n        ..."),
-        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+        (f"{DELIVERING}::test_failures_of_one_stream_are_written_in_the_order_of_channels",),
     ),
     Mutant(
         "a reply is streamed to a channel that waits for an earlier one",
@@ -198,7 +198,7 @@ IN_RUNTIME = (
         "runtime/model_call.py::_ModelCallRun._streaming_channels",
         "{name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}",
         "{name: channel for name, channel in channels.items()}",
-        (f"{DELIVERING}::test_a_back_off_does_not_hold_up_the_turn",),
+        (f"{DELIVERING}::test_a_back_off_does_not_delay_the_turn",),
     ),
     Mutant(
         "a channel that missed a new beginning keeps the old words",
@@ -206,7 +206,7 @@ IN_RUNTIME = (
         "runtime/actions.py::deliver.give",
         "if resets: await channel.reset(reply_id)",
         "",
-        (f"{DELIVERING}::test_a_reply_that_was_begun_anew_without_the_channel",),
+        (f"{DELIVERING}::test_a_channel_that_missed_a_restarted_reply_is_reset",),
     ),
     Mutant(
         "the text of a channel's error is cut before it is redacted",
@@ -214,7 +214,7 @@ IN_RUNTIME = (
         "runtime/actions.py::_fault_report",
         "step.without_secrets(valid_utf8(str(error)))",
         "valid_utf8(str(error))",
-        (f"{DELIVERING}::test_the_text_of_an_error_is_redacted_and_cut",),
+        (f"{DELIVERING}::test_the_text_of_an_error_is_redacted_and_truncated",),
     ),
     Mutant(
         "a wait for a channel is not ended by other work",
@@ -222,7 +222,7 @@ IN_RUNTIME = (
         "runtime/wake.py::_wait_until",
         "runtime.wait_for_entry",
         "runtime.wait_for_cancel",
-        (f"{DELIVERING}::test_what_is_said_during_a_back_off_is_answered_before_it_has_passed",),
+        (f"{DELIVERING}::test_a_prompt_during_a_back_off_is_answered_before_it_ends",),
     ),
     Mutant(
         "the next wake does not try again",
@@ -230,7 +230,10 @@ IN_RUNTIME = (
         "runtime/wake.py::_decide_as_new_worker",
         "decide_now(runtime, session, new_worker=True)",
         "decide_now(runtime, session)",
-        (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", f"{DELIVERING}::test_every_store"),
+        (
+            f"{DELIVERING}::test_a_channel_that_raises_is_retried_a_limited_number_of_times",
+            f"{DELIVERING}::test_delivery_on_every_store",
+        ),
     ),
     Mutant(
         "nothing is sent while a sub-agent waits for a person",
@@ -238,7 +241,7 @@ IN_RUNTIME = (
         "runtime/wake.py::take_step",
         "or_retry_delivery(msgspec.structs.replace(verdict, decision=Await()))",
         "msgspec.structs.replace(verdict, decision=Await())",
-        (f"{DELIVERING}::test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person",),
+        (f"{DELIVERING}::test_a_parent_resends_while_its_sub_agent_waits_for_a_person",),
     ),
     Mutant(
         "the call stands behind the request",
@@ -262,7 +265,7 @@ IN_RUNTIME = (
         "decide/assembly.py::partial_from_journal",
         "journal in tree.nodes or (subject is not None and _is_in_log(tree, subject))",
         "journal in tree.nodes",
-        (f"{ASKING}::test_a_partial_is_sealed_once",),
+        (f"{ASKING}::test_a_partial_is_written_once",),
     ),
     Mutant(
         "journals are left lying",
@@ -270,7 +273,7 @@ IN_RUNTIME = (
         "runtime/wake.py::recover_journals",
         "session.store.drop(session.name, journal)",
         "",
-        (f"{RUNNING}::test_what_a_killed_tool_had_shown_is_told",),
+        (f"{RUNNING}::test_live_output_of_a_killed_tool_is_part_of_its_result",),
     ),
     Mutant(
         "a step shows no fence",
@@ -280,7 +283,7 @@ IN_RUNTIME = (
         "self.session.append(...)",
         (
             f"{STEP}::test_a_step_whose_lease_is_lost_writes_nothing",
-            f"{RUNNING}::test_a_worker_that_was_overtaken_begins_nothing",
+            f"{RUNNING}::test_a_worker_that_lost_its_lease_starts_no_tool",
         ),
     ),
     Mutant(
@@ -290,8 +293,8 @@ IN_RUNTIME = (
         "None if self.has_written else self.decided_at_seq",
         "None",
         (
-            f"{STEP}::test_the_first_entry_stands_behind_what_was_decided_on",
-            f"{STEP}::test_what_somebody_says_meanwhile_is_decided_anew",
+            f"{STEP}::test_the_first_entry_conflicts_with_any_entry_since_the_decision",
+            f"{STEP}::test_a_cancel_between_decision_and_action_is_decided_first",
         ),
     ),
     Mutant(
@@ -300,7 +303,7 @@ IN_RUNTIME = (
         "runtime/wake.py::wake",
         "_is_idle(verdict.decision)",
         "False",
-        (f"{STEP}::test_a_session_that_has_nothing_to_do_is_not_touched",),
+        (f"{STEP}::test_an_idle_session_gets_no_lease_and_no_entry",),
     ),
     Mutant(
         "an empty summary is a fold",
@@ -308,7 +311,7 @@ IN_RUNTIME = (
         "runtime/compaction.py::_SummaryRequest._rejection",
         "if not self._summary: ...",
         "",
-        (f"{FOLDING}::test_a_summary_that_is_no_use_changes_nothing_and_ends",),
+        (f"{FOLDING}::test_an_unusable_summary_changes_nothing_and_the_turn_ends",),
     ),
     Mutant(
         "a request is rebuilt from what came later",
@@ -359,7 +362,7 @@ IN_RUNTIME = (
             "child = step.runtime.clock.new_id()\n"
             'step.runtime.store.create(child, "a", "b", lambda n: b\'{"type":"session","id":"%b"}\' % child.encode())'
         ),
-        (f"{LIVE}::test_a_death_anywhere_makes_no_second_child",),
+        (f"{LIVE}::test_a_crash_anywhere_makes_no_second_child",),
     ),
     Mutant(
         "a child is told its task again",
@@ -367,7 +370,7 @@ IN_RUNTIME = (
         "runtime/subagents.py::_write_settings_and_prompt",
         "not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes)",
         "True",
-        (f"{LIVE}::test_a_child_that_waits_lets_its_parent_wait",),
+        (f"{LIVE}::test_a_parent_waits_while_its_child_waits_for_a_person",),
     ),
     Mutant(
         "sub-agents go as deep as they like",
@@ -383,7 +386,7 @@ IN_RUNTIME = (
         "runtime/actions.py::settle_tool_call",
         "decision.open_call.child_session is not None",
         "False",
-        (f"{LIVE}::test_a_cancelled_parent_calls_its_child_back",),
+        (f"{LIVE}::test_cancelling_a_parent_cancels_its_child",),
     ),
     Mutant(
         "interrupted output is not clipped like a result",

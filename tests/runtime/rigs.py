@@ -1,4 +1,4 @@
-"""A small world for tests of single acts: a memory store, a model that says what it is told, and tools that count."""
+"""Rig for tests of single runtime actions: a memory store, a scripted model, and tools that count their runs."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 
 class Spied(MemoryStore):
-    """A memory store that writes down, in one list with everybody else, what is done to it and in which order."""
+    """A memory store that appends the name of every operation to the event list of the rig."""
 
     def __init__(self, events, **more):
         super().__init__(**more)
@@ -52,7 +52,7 @@ def decode_piece(piece):
 
 
 class Spying(MemoryChannel):
-    """A channel that writes down what it was told."""
+    """A channel that records what it receives."""
 
     def __init__(self, events):
         super().__init__("outbox")
@@ -121,7 +121,7 @@ class Rig:
         return asyncio.run(wake(self.runtime(), "s", **more))
 
     def kinds(self):
-        """The events since they were last asked for, by their first word."""
+        """Return the first word of each event since the last call, and clear the events."""
         seen = [event[0] for event in self.events]
         self.events.clear()
         return seen
@@ -131,7 +131,7 @@ class Rig:
         return self.wake()
 
     def die(self, at, *, after=False):
-        """Wakes with a worker that dies at its nth write; whether it did."""
+        """Wake the session with a worker that crashes at its nth write; return whether it crashed."""
         self.now += 1e9
         try:
             asyncio.run(wake(self.runtime(CrashingStore(self.store, dies_at=at, after=after)), "s"))
@@ -142,5 +142,5 @@ class Rig:
 
 
 def asks(*calls, text="On it."):
-    """A reply that calls tools: (name, n)."""
+    """A reply that calls tools, each given as (name, n)."""
     return {"text": text, "toolCalls": [{"name": name, "input": {"n": n}} for name, n in calls]}
