@@ -30,7 +30,7 @@ REPLIES: list[dict[str, Any]] = [
 
 
 def begin(store, folder):
-    """A session that owes the answer to a prompt."""
+    """A session with an unanswered prompt."""
     session = Session.create(store, session_id="s", agent="crab", model="script", provider="scripted", cwd=str(folder))
     Agent(model="scripted:script", name="crab", tools=builtin_tools(str(folder), ["shell"])).enter(session)
     session.append(Message(message=Prompt(content="Print a lot.")))
@@ -38,7 +38,7 @@ def begin(store, folder):
 
 
 def wake_here(store):
-    """Lets the session go on, in this process."""
+    """Wake the session in this process."""
     return asyncio.run(wake(LiveRuntime(store, provider=lambda _, __: ScriptedProvider(REPLIES)), "s"))
 
 

@@ -1,4 +1,4 @@
-"""Child processes that take a lock of a store through the store's own code, say so, and keep it.
+"""Child processes that take a lock of a store through the store's own code, report it, and keep it.
 
 Run as `python -m tests.faults.lock_holders LOCK URL SESSION`. The child prints `held`, waits for `go`, lets the lock go
 and prints `free`.
@@ -59,7 +59,7 @@ def creating(url: str, session: str) -> AbstractContextManager[Any]:
 
 
 def blobs(url: str, session: str) -> AbstractContextManager[Any]:
-    """The lock of the blobs of a folder, as one who removes has it."""
+    """The lock of the blobs of a folder, as garbage collection takes it."""
     store = _folder_store(url)
     os.makedirs(os.path.join(store.folder.path, ".blobs"), exist_ok=True)
     return store.blobs._locked(fcntl.LOCK_EX)
@@ -85,7 +85,7 @@ LOCKS: dict[str, Callable[[str, str], AbstractContextManager[Any]]] = {
 
 
 def main() -> None:
-    """Holds one of them until it is told to let it go."""
+    """Hold the named lock until told to release it."""
     lock, url, session = sys.argv[1:]
     with LOCKS[lock](url, session):
         tell("held", os.getpid())

@@ -1,4 +1,4 @@
-"""An agent whose one tool looks up its own call in a side log before it does anything, as a program.
+"""A program: an agent whose one tool looks up its own call in a side log before it does anything.
 
     python -m tests.kernel.charging FOLDER WORD [DIES]
 
@@ -34,7 +34,7 @@ REPLIES: list[dict[str, Any]] = [
 
 
 class SideLog:
-    """What was really charged, by call."""
+    """The charges that really happened, by call."""
 
     def __init__(self, folder):
         self._path = os.path.join(folder, "side-log")
@@ -53,7 +53,7 @@ class SideLog:
         return result
 
     def charge(self, call, result):
-        """The effect and its record, which are one write."""
+        """Record the effect and its receipt in one write."""
         line = json.dumps({"call": [call.reply_id, call.tool_call_id], "result": result}) + "\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(descriptor, line.encode())
@@ -61,7 +61,7 @@ class SideLog:
 
 
 def charging(side: SideLog, word, dies):
-    """The tool."""
+    """Return the tool."""
 
     @tool(replay=word)
     async def charge(euros: int, call: ToolInvocation) -> str:
@@ -89,7 +89,7 @@ def charging(side: SideLog, word, dies):
 
 
 def main(folder, word, dies=""):
-    """Begins the session if there is none, and wakes it: there is no other way to start, go on or recover."""
+    """Create the session if it does not exist, and wake it: there is no other way to start, continue or recover."""
     store = JsonlStore(os.path.join(folder, "store"))
     charge = charging(SideLog(folder), word, dies)
     session = Session.create(store, session_id=SESSION, agent="till", model="play", provider="scripted")

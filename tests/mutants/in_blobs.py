@@ -18,8 +18,8 @@ IN_BLOBS = (
         "",
         (
             f"{SUITE}::test_putting_again_makes_young",
-            f"{FAULTS}::test_a_remover_looks_at_the_age_again",
-            f"{FAULTS}::test_a_collector_beside_writers",
+            f"{FAULTS}::test_the_age_is_checked_again_under_the_lock",
+            f"{FAULTS}::test_garbage_collection_beside_writers",
         ),
     ),
     Mutant(
@@ -28,7 +28,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::_write",
         "os.fsync(descriptor)",
         "",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{FAULTS}::test_a_failed_sync_during_put"),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged", f"{FAULTS}::test_a_failed_sync_during_put"),
     ),
     Mutant(
         "the name of a blob is not synced",
@@ -36,7 +36,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::BlobFiles._sync",
         "sync_folder(shelf)",
         "",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told",),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
         "a blob is written in its place",
@@ -44,7 +44,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::_write",
         'os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")',
         "path",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{SUITE}::test_putting_again_repairs"),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged", f"{SUITE}::test_putting_again_repairs"),
     ),
     Mutant(
         "a blob is believed without its digest",
@@ -68,7 +68,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::BlobFiles.put",
         "with ..., self._locked(fcntl.LOCK_SH): ...",
         "with ...: ...",
-        (f"{FAULTS}::test_nobody_removes_while_a_writer_puts",),
+        (f"{FAULTS}::test_garbage_collection_waits_while_a_writer_puts",),
     ),
     Mutant(
         "whoever removes does not look at the age again",
@@ -76,7 +76,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::BlobFiles.remove",
         "self._age_s(os.stat(path, follow_symlinks=False)) >= older_than_s",
         "os.path.exists(path)",
-        (f"{SUITE}::test_only_what_is_old_is_removed", f"{FAULTS}::test_a_remover_looks_at_the_age_again"),
+        (f"{SUITE}::test_only_what_is_old_is_removed", f"{FAULTS}::test_the_age_is_checked_again_under_the_lock"),
     ),
     Mutant(
         "a digest may be a path",

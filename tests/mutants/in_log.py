@@ -11,7 +11,7 @@ IN_LOG = (
         'b""',
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
-            "tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",
+            "tests/faults/test_cut.py::test_bytes_after_the_last_line_never_prevent_an_append",
         ),
     ),
     Mutant(
@@ -20,7 +20,7 @@ IN_LOG = (
         "log/integrity.py::LogEnd.add",
         'reader.torn.raw if reader.torn else b""',
         'typed.raw if self.lacks_newline else b""',
-        ("tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",),
+        ("tests/faults/test_cut.py::test_bytes_after_the_last_line_never_prevent_an_append",),
     ),
     Mutant(
         "any place is the right place",
@@ -79,7 +79,7 @@ IN_LOG = (
         "pass",
         (
             "tests/test_cases.py::test_damage_of_case",
-            "tests/faults/test_cut.py::test_a_cut_behind_a_noted_cut_is_a_new_one",
+            "tests/faults/test_cut.py::test_a_cut_after_a_noted_cut_is_reported_too",
         ),
     ),
     Mutant(
@@ -90,7 +90,7 @@ IN_LOG = (
         "[], line.raw",
         (
             "tests/log/test_lines.py::test_glued_records",
-            "tests/faults/test_flip.py::test_glued_records_are_all_read_and_the_glue_is_reported",
+            "tests/faults/test_flip.py::test_joined_records_are_all_read_and_reported",
         ),
     ),
     Mutant(
@@ -99,7 +99,7 @@ IN_LOG = (
         "log/lines.py::joined_records",
         "value is not None and not _may_be_nested(raw, at, end)",
         "value is not None",
-        ("tests/faults/test_flip.py::test_an_object_inside_a_cut_line_is_no_record",),
+        ("tests/faults/test_flip.py::test_an_object_inside_a_cut_line_is_not_an_entry",),
     ),
     Mutant(
         "noted damage stays news",
@@ -115,7 +115,7 @@ IN_LOG = (
         "log/lines.py::EntryReader._count_unreadable",
         "acknowledged and seq is not None",
         "not acknowledged and seq is not None",
-        ("tests/faults/test_flip.py::test_a_damaged_last_line_keeps_its_place",),
+        ("tests/faults/test_flip.py::test_a_damaged_last_line_keeps_its_seq",),
     ),
     Mutant(
         "what was read is encoded again",
@@ -125,7 +125,7 @@ IN_LOG = (
         "Entry(msgspec.json.encode(value), value, seq, offset, number)",
         (
             "tests/laws/test_round_trip.py::test_unknown_keys_keep_their_bytes",
-            "tests/faults/test_hostile_lines.py::test_values_come_out_as_they_went_in",
+            "tests/faults/test_hostile_lines.py::test_unusual_json_values_are_read_unchanged",
         ),
     ),
     Mutant(
@@ -204,7 +204,7 @@ IN_LOG = (
         "log/codec.py",
         "(msgspec.DecodeError, UnicodeDecodeError)",
         "(msgspec.DecodeError,)",
-        ("tests/faults/test_hostile_lines.py::test_a_hostile_line_costs_nobody_else",),
+        ("tests/faults/test_hostile_lines.py::test_a_hostile_line_affects_no_other_line",),
     ),
     Mutant(
         "nesting as deep as the stack allows",
@@ -222,7 +222,7 @@ IN_LOG = (
         'r"[A-Za-z0-9./][A-Za-z0-9./_-]{0,127}"',
         (
             "tests/log/test_ids.py::test_ids_that_are_not",
-            "tests/faults/test_hostile_lines.py::test_a_hostile_line_costs_nobody_else",
+            "tests/faults/test_hostile_lines.py::test_a_hostile_line_affects_no_other_line",
         ),
     ),
     Mutant(

@@ -6,7 +6,7 @@ STREAMING = "tests/kernel/test_streaming.py"
 RUNAWAYS = "tests/faults/test_runaway_commands.py"
 PROCESSES = "tests/kernel/test_processes.py"
 EXERCISES = "tests/kernel/test_exercises.py"
-STRANGERS = "tests/kernel/test_strangers.py::test_a_dangling_call_of_others_is_never_run"
+STRANGERS = "tests/kernel/test_strangers.py::test_an_open_call_of_another_program_is_never_run"
 CONFIGURATION = "tests/kernel/test_configuration.py"
 
 IN_PROCESSES = (
@@ -18,7 +18,7 @@ IN_PROCESSES = (
         ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
-            f"{STREAMING}::test_killed_at_a_delta_and_begun_again",
+            f"{STREAMING}::test_killed_at_any_delta_and_replaced",
         ),
     ),
     Mutant(
@@ -110,8 +110,8 @@ IN_PROCESSES = (
         "if fence is not None: self._check_fence(name, fence)",
         "",
         (
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-before pay-status1]",
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-before pay-status1]",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-paid-status3]",
         ),
     ),
     Mutant(
@@ -136,7 +136,7 @@ IN_PROCESSES = (
         "runtime/replay/recorded_runtime.py::_RecordedClock.new_id",
         "isinstance(entry.value, Activity)",
         "isinstance(entry.value, Attention)",
-        (f"{PROCESSES}::test_no_history_lives_between_steps",),
+        (f"{PROCESSES}::test_no_state_is_kept_between_steps",),
     ),
     Mutant(
         "a cancel is forgotten by a crash",
@@ -164,7 +164,7 @@ IN_PROCESSES = (
         "running.stop_all(grace_s)",
         "os.kill(running.leader, signal.SIGKILL)",
         (
-            f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",
+            f"{PROCESSES}::test_a_cancel_ends_a_running_command",
             f"{RUNAWAYS}::test_a_cancel_ends_every_process[a session]",
             f"{RUNAWAYS}::test_a_time_limit_ends_every_process[a session]",
             f"{RUNAWAYS}::test_sigkill_of_the_worker_ends_every_process[a session]",
@@ -185,9 +185,9 @@ IN_PROCESSES = (
         'running.ending() if running.is_reaper and running.is_childless() else "remains"',
         "running.ending()",
         (
-            f"{RUNAWAYS}::test_what_survives_a_time_limit_is_not_called_stopped",
-            f"{RUNAWAYS}::test_what_survives_a_cancel_is_told_in_the_log",
-            f"{RUNAWAYS}::test_without_proc_it_is_told_that_processes_may_be_left",
+            f"{RUNAWAYS}::test_a_process_that_survives_a_time_limit_is_named",
+            f"{RUNAWAYS}::test_a_process_that_survives_a_cancel_is_named_in_the_log",
+            f"{RUNAWAYS}::test_without_proc_the_result_says_that_processes_may_be_left",
         ),
     ),
     Mutant(
@@ -236,7 +236,7 @@ IN_PROCESSES = (
         "runtime/live.py::LiveRuntime.wait_for_cancel",
         'entry.value.mode == "cancel"',
         'entry.value.mode == "compact"',
-        (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
+        (f"{PROCESSES}::test_a_cancel_ends_a_running_command",),
     ),
     Mutant(
         "a person speaks into a busy session",
@@ -264,7 +264,7 @@ IN_PROCESSES = (
         "state.answers",
         'setattr(_ModelCallRun, "n", getattr(_ModelCallRun, "n", -1) + 1) or _ModelCallRun.n',
         (
-            f"{PROCESSES}::test_no_history_lives_between_steps",
+            f"{PROCESSES}::test_no_state_is_kept_between_steps",
             f"{EXERCISES}::test_beginner_kill_the_process_and_the_conversation_continues",
         ),
     ),
@@ -274,7 +274,7 @@ IN_PROCESSES = (
         "runtime/model_call.py::_ModelCallRun.run",
         'self.step.runtime.open_provider(context.provider or "", context.model or "")',
         'self.step.runtime.open_provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))',
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_reply]",),
     ),
     Mutant(
         "the folder is the waker's",
@@ -282,7 +282,7 @@ IN_PROCESSES = (
         "runtime/step.py::Step.cwd",
         "self.header.cwd",
         '""',
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_reply]",),
     ),
     Mutant(
         "the policy is the default",
@@ -290,7 +290,7 @@ IN_PROCESSES = (
         "decide/decisions.py::take_snapshot",
         "state.context",
         "None",
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_tool]",),
     ),
     Mutant(
         "a tool that may never run twice is begun twice",
@@ -299,8 +299,8 @@ IN_PROCESSES = (
         'open_call.start_may_be_lost or open_call.replay == "never"',
         "open_call.start_may_be_lost",
         (
-            f"{CONFIGURATION}::test_what_a_tool_was_when_it_was_begun",
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+            f"{CONFIGURATION}::test_a_started_tool_keeps_its_replay_word",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-paid-status3]",
         ),
     ),
     Mutant(

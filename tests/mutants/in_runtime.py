@@ -394,7 +394,7 @@ IN_RUNTIME = (
         "session.py::Session._clipped_to_line",
         "body = with_clipped_output(body, self._policy().clip, self.store.blobs.put)",
         "pass",
-        ("tests/faults/test_live_output.py::test_a_worker_that_is_killed[files]",),
+        ("tests/faults/test_live_output.py::test_a_killed_worker_leaves_clipped_output[files]",),
     ),
     Mutant(
         "parts of a journal that fit into no line are written all the same",

@@ -43,7 +43,7 @@ IN_SESSION = (
         "busy or not busy",
         (
             f"{SESSION}::test_people_are_queued_while_the_agent_is_busy",
-            f"{WRITERS}::test_people_are_heard_while_another_process_holds_the_lease",
+            f"{WRITERS}::test_messages_are_queued_while_another_process_holds_the_lease",
         ),
     ),
     Mutant(
@@ -60,7 +60,7 @@ IN_SESSION = (
         "session.py::Session._resolve",
         "self._catch_up()",
         "",
-        (f"{WRITERS}::test_what_another_writer_appended_can_be_named_at_once",),
+        (f"{WRITERS}::test_entries_of_another_writer_can_be_referenced_at_once",),
     ),
     Mutant(
         "the lease is not shown",

@@ -28,7 +28,7 @@ IN_STORES = (
         "log.fail()",
         "os.fdatasync(log.log)\nlog.fail()",
         (
-            f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",
+            f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",
             f"{DISK}::test_one_failed_sync_loses_nothing_that_was_acknowledged",
         ),
     ),
@@ -38,7 +38,7 @@ IN_STORES = (
         "stores/jsonl/store.py::JsonlStore._sync",
         "log.fail()",
         "",
-        (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
+        (f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",),
     ),
     Mutant(
         "a failed sync is nobody's business",
@@ -46,7 +46,7 @@ IN_STORES = (
         "stores/jsonl/store.py::JsonlStore._sync",
         "raise ... from error",
         "pass",
-        (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
+        (f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",),
     ),
     Mutant(
         "a failed write is forgotten",
@@ -64,7 +64,7 @@ IN_STORES = (
         "written = end.seal(body)\nos.ftruncate(log.log, end.size - len(end.torn))",
         (
             f"{SUITE}::test_a_torn_tail_is_not_glued_to",
-            "tests/faults/test_cut.py::test_a_cut_behind_a_noted_cut_is_a_new_one",
+            "tests/faults/test_cut.py::test_a_cut_after_a_noted_cut_is_reported_too",
         ),
     ),
     Mutant(
@@ -81,7 +81,7 @@ IN_STORES = (
         "stores/jsonl/session_names.py::SessionNames._is_created",
         "self._sync()",
         "",
-        (f"{DISK}::test_a_session_is_synced_before_it_is_told",),
+        (f"{DISK}::test_a_session_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
         "a new folder's name is not synced",
@@ -89,7 +89,7 @@ IN_STORES = (
         "stores/jsonl/folder.py::Folder._make_checked",
         "_sync_or_undo(path)",
         "",
-        (f"{DISK}::test_a_session_is_synced_before_it_is_told",),
+        (f"{DISK}::test_a_session_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
         "no lock among processes",
@@ -97,7 +97,7 @@ IN_STORES = (
         "stores/jsonl/log_locks.py::AppendLock._is_held",
         "fcntl.flock(log.lock, _TRY_LOCK)",
         "pass",
-        (f"{WRITERS}::test_the_writers_really_did_meet",),
+        (f"{WRITERS}::test_control_the_writers_write_at_the_same_time",),
     ),
     Mutant(
         "a forked child shares its parent's lock",
@@ -207,7 +207,7 @@ IN_STORES = (
         "stores/jsonl/session_names.py::SessionNames._linked_name",
         "name is None or self._id_of(name) not in (session, None)",
         "name is None",
-        (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_an_id_link_that_lies_is_not_believed"),
+        (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_a_wrong_id_link_is_ignored"),
     ),
     Mutant(
         "everybody may write everywhere",
@@ -215,7 +215,7 @@ IN_STORES = (
         "stores/jsonl/folder.py::Folder._make_checked",
         "self.custody.check_owner(...)",
         "",
-        (f"{REFUSED}::test_a_folder_of_somebody_else_is_not_written_to",),
+        (f"{REFUSED}::test_a_folder_of_another_user_is_not_written_to",),
     ),
     Mutant(
         "folders are open to all",
@@ -247,7 +247,10 @@ IN_STORES = (
         "stores/ownership.py",
         "stat.S_IWGRP | stat.S_IWOTH",
         "stat.S_IWOTH",
-        (f"{FOREIGN}::test_every_change_of_every_file", f"{FOREIGN}::test_a_shared_group"),
+        (
+            f"{FOREIGN}::test_every_file_that_is_not_private_is_reported",
+            f"{FOREIGN}::test_a_trusted_group_may_write_to_the_store",
+        ),
     ),
     Mutant(
         "a trusted group makes its files free for all",
@@ -255,7 +258,7 @@ IN_STORES = (
         "stores/ownership.py::OwnershipChecks._make_exposure",
         "by_all and bool(found.st_mode & stat.S_IWOTH)",
         "by_all and bool(found.st_mode & stat.S_IWOTH) and not self._trust.gids",
-        (f"{FOREIGN}::test_a_shared_group",),
+        (f"{FOREIGN}::test_a_trusted_group_may_write_to_the_store",),
     ),
     Mutant(
         "the logs that a fork reads through are not judged",
@@ -263,7 +266,7 @@ IN_STORES = (
         "runtime/checks.py::check_files",
         "found += session.store.custody(parent)",
         "pass",
-        (f"{FOREIGN}::test_a_fork_is_judged_with_the_logs_that_it_reads_through",),
+        (f"{FOREIGN}::test_a_fork_is_checked_together_with_its_parents",),
     ),
     Mutant(
         "blobs are not judged",
@@ -271,7 +274,7 @@ IN_STORES = (
         "runtime/checks.py::check_files",
         "blobs = _referenced_blobs(session)",
         "blobs: list[str] = []",
-        (f"{FOREIGN}::test_every_change_of_every_file",),
+        (f"{FOREIGN}::test_every_file_that_is_not_private_is_reported",),
     ),
     Mutant(
         "folders above the store are not judged",
@@ -429,7 +432,7 @@ IN_STORES = (
         "stores/sqlite/file.py::SqliteFile._queue",
         "except StoreBusy: ...",
         "except ZeroDivisionError: ...",
-        (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_keeps_no_one_from_writing",),
+        (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_blocks_no_writer",),
     ),
     Mutant(
         "locks of other sessions are held while one is waited for",
