@@ -18,7 +18,7 @@ IN_MCP = (
         "tools/mcp/conversion.py::replay_of",
         "server.trusted and is_safe_hint",
         "is_safe_hint",
-        (f"{DECLARING}::test_hints_count_from_those_who_are_trusted",),
+        (f"{DECLARING}::test_hints_count_only_from_trusted_servers",),
     ),
     Mutant(
         "a stranger's tool is safe if the log says so",
@@ -42,7 +42,7 @@ IN_MCP = (
         "tools/mcp/conversion.py::_declaration",
         '{"from": {"mcp": {**server.value, "tool": tool.name}}, **...}',
         "{**...}",
-        (f"{SERVERS}::test_tools_run_from_what_was_declared_alone",),
+        (f"{SERVERS}::test_tools_run_from_their_declarations_alone",),
     ),
     Mutant(
         "a listing is told in the order of the server",
@@ -50,7 +50,7 @@ IN_MCP = (
         "tools/mcp/conversion.py::declare_tools",
         "sorted(listed, key=lambda one: one.name)",
         "listed",
-        (f"{DECLARING}::test_the_order_of_a_listing_means_nothing",),
+        (f"{DECLARING}::test_the_order_of_a_listing_does_not_matter",),
     ),
     Mutant(
         "two readings of one name",
@@ -58,7 +58,7 @@ IN_MCP = (
         "tools/mcp/conversion.py::tool_name",
         'f"{server}__".find("__") == len(server)',
         "True",
-        (f"{DECLARING}::test_servers_whose_names_run_into_those_of_tools",),
+        (f"{DECLARING}::test_names_of_servers_and_tools_cannot_be_confused",),
     ),
     Mutant(
         "a url may hold a secret",
@@ -66,7 +66,7 @@ IN_MCP = (
         "tools/mcp/server.py::McpServer._check_url",
         "parts.username is not None or parts.password is not None",
         "False",
-        (f"{SERVER}::test_a_mistake_is_told_in_one_line",),
+        (f"{SERVER}::test_a_mistake_is_an_error_of_one_line",),
     ),
     Mutant(
         "a server sees the whole environment",
@@ -106,7 +106,7 @@ IN_MCP = (
         "tools/mcp/pool.py::ServerPool._connection",
         "found is None or found.is_over",
         "found is None",
-        (f"{SERVERS}::test_a_death_is_an_error_and_the_next_call_starts_it_anew",),
+        (f"{SERVERS}::test_a_crash_is_an_error_and_the_next_call_restarts_the_server",),
     ),
     Mutant(
         "an end is not heard",
@@ -114,7 +114,7 @@ IN_MCP = (
         "tools/mcp/transport.py::_ObservedStream.__anext__",
         "self._on_end()",
         "",
-        (f"{SERVERS}::test_a_death_is_an_error_and_the_next_call_starts_it_anew",),
+        (f"{SERVERS}::test_a_crash_is_an_error_and_the_next_call_restarts_the_server",),
     ),
     Mutant(
         "the newest greeting is the only one",
@@ -122,7 +122,7 @@ IN_MCP = (
         "tools/mcp/connection.py::Connection._start",
         'fault = await self._attempt("legacy")',
         "pass",
-        (f"{SERVERS}::test_a_server_of_the_old_school",),
+        (f"{SERVERS}::test_a_server_of_an_old_protocol_version",),
     ),
     Mutant(
         "a server that ignores the newest greeting gets no other",
@@ -130,7 +130,7 @@ IN_MCP = (
         "tools/mcp/connection.py::_Client._build_session.send_within_limit",
         "anyio.move_on_after(self.probe_s)",
         "anyio.move_on_after(None)",
-        (f"{SERVERS}::test_a_server_that_ignores_a_request_it_does_not_know",),
+        (f"{SERVERS}::test_a_server_that_ignores_unknown_requests",),
     ),
     Mutant(
         "a server that forgot us is not asked again",
@@ -146,7 +146,7 @@ IN_MCP = (
         "tools/mcp/pool.py::ServerPool._request",
         "except StaleConnection: continue",
         "except StaleConnection: raise",
-        (f"{HTTP}::test_a_server_that_forgets_us_before_it_lists_its_tools",),
+        (f"{HTTP}::test_a_server_that_loses_the_session_before_listing_its_tools",),
     ),
     Mutant(
         "an answer that was lost counts as one",
@@ -154,7 +154,7 @@ IN_MCP = (
         "tools/mcp/connection.py::Connection._failed",
         "error.message.startswith(_LOST_ANSWER_PREFIXES)",
         "False",
-        (f"{HTTP}::test_an_answer_that_is_none",),
+        (f"{HTTP}::test_an_invalid_answer_is_an_error",),
     ),
     Mutant(
         "who leaves twice leaves servers behind",
@@ -162,7 +162,7 @@ IN_MCP = (
         "tools/mcp/pool.py::_wait_despite_cancellation",
         "cancelled = error",
         "raise error",
-        (f"{SERVERS}::test_servers_end_although_somebody_is_in_a_hurry",),
+        (f"{SERVERS}::test_servers_end_though_leaving_is_cancelled_repeatedly",),
     ),
     Mutant(
         "a server is torn away while it ends",
@@ -170,7 +170,7 @@ IN_MCP = (
         "tools/mcp/connection.py::Connection.close",
         "self._scope",
         "self._task",
-        (f"{SERVERS}::test_servers_end_although_somebody_is_in_a_hurry",),
+        (f"{SERVERS}::test_servers_end_though_leaving_is_cancelled_repeatedly",),
     ),
     Mutant(
         "a tool of a server goes by any name",
@@ -178,7 +178,7 @@ IN_MCP = (
         "tools/mcp/conversion.py::parse_source",
         'declared.get("name") != tool_name(source.server.name, source.tool)',
         "False",
-        (f"{DECLARING}::test_a_tool_that_goes_by_another_name",),
+        (f"{DECLARING}::test_a_name_that_does_not_match_its_server_is_refused",),
     ),
     Mutant(
         "an answer has no bound",
@@ -186,7 +186,7 @@ IN_MCP = (
         "tools/mcp/transport.py::_http_client.inspect",
         "response.stream = _BoundedBody(response)",
         "pass",
-        (f"{HTTP}::test_secrets_come_from_variables", f"{HTTP}::test_an_answer_that_is_none"),
+        (f"{HTTP}::test_secrets_come_from_variables", f"{HTTP}::test_an_invalid_answer_is_an_error"),
     ),
     Mutant(
         "a line has no bound",
@@ -235,7 +235,7 @@ IN_MCP = (
         "if self._users: return",
         "",
         (
-            f"{LIVING}::test_all_who_are_inside_share_a_server_and_it_ends_with_the_last",
+            f"{LIVING}::test_tasks_inside_share_a_server_and_it_ends_with_the_last",
             f"{LIVING}::test_wakes_inside_share_a_server",
         ),
     ),
@@ -261,7 +261,7 @@ IN_MCP = (
         "tools/mcp/connection.py::Connection._client",
         "self._waiting == 1 and not self._ready.done()",
         "False",
-        (f"{LIVING}::test_one_that_nobody_waits_for_any_more_is_ended_although_others_live",),
+        (f"{LIVING}::test_a_starting_server_without_waiters_is_ended_while_others_run",),
     ),
     Mutant(
         "a server that was missing is forgotten",
@@ -277,7 +277,7 @@ IN_MCP = (
         "tools/mcp/connection.py::Connection._filter_tools",
         'content.result["tools"] = kept',
         "",
-        (f"{LIVING}::test_a_tool_that_is_malformed_costs_itself_alone",),
+        (f"{LIVING}::test_a_malformed_tool_affects_no_other_tool",),
     ),
     Mutant(
         "a program that prints a key holds up the loop",
@@ -293,6 +293,6 @@ IN_MCP = (
         "tools/mcp/conversion.py::_part_text",
         "f\"[{kind}: {part.get('mimeType')}, {_decoded_size(part.get('data'))}{end}]\"",
         '""',
-        (f"{TELLING}::test_what_is_no_text_is_named",),
+        (f"{TELLING}::test_parts_that_are_not_text_are_named",),
     ),
 )

@@ -29,7 +29,7 @@ IN_TOOLS = (
         "tools/file_changes.py::_receipt",
         '"not begun" if now == intent.before else "cannot say"',
         '"not begun"',
-        (f"{CHANGES}::test_a_file_answers_for_the_call",),
+        (f"{CHANGES}::test_the_receipt_compares_the_file_with_both_digests",),
     ),
     Mutant(
         "a refusal is forgotten",
@@ -37,7 +37,7 @@ IN_TOOLS = (
         "tools/function_tool.py::FunctionTool.run",
         "if _REFUSED in call.intent: ...",
         "",
-        (f"{FUNCTION}::test_what_was_refused_stays_refused",),
+        (f"{FUNCTION}::test_a_refusal_in_prepare_is_kept",),
     ),
     Mutant(
         "a receipt that fails says that nothing happened",
@@ -45,7 +45,7 @@ IN_TOOLS = (
         "tools/function_tool.py::FunctionTool._answer",
         '"not begun" if isinstance(answer, str) and answer == "not begun" else "cannot say"',
         '"cannot say" if answer == "cannot say" else "not begun"',
-        (f"{FUNCTION}::test_the_three_answers",),
+        (f"{FUNCTION}::test_the_three_answers_of_a_receipt",),
     ),
     Mutant(
         "a tool without a word may be replayed",
@@ -53,7 +53,7 @@ IN_TOOLS = (
         "tools/function_tool.py::tool",
         "FunctionTool(function, name=name, replay=replay)",
         'FunctionTool(function, name=name, replay="safe")',
-        (f"{FUNCTION}::test_a_plain_function_becomes_a_careful_tool",),
+        (f"{FUNCTION}::test_the_default_replay_word_is_never",),
     ),
     Mutant(
         "a node leads out of the working directory",
@@ -61,7 +61,7 @@ IN_TOOLS = (
         "tools/files.py::WorkingDirectory.resolve",
         "real_path = os.path.realpath(...)",
         "real_path = os.path.abspath(...)",
-        (f"{FILES}::test_no_way_leads_out",),
+        (f"{FILES}::test_paths_outside_of_the_working_folder_are_refused",),
     ),
     Mutant(
         "what is left out is not counted",
