@@ -73,7 +73,7 @@ IN_CATALOGS = (
         "stores/catalog/query.py::_since_ms",
         "moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value)",
         "moment_ms is None",
-        ("tests/stores/catalog/test_query.py::test_a_query_that_cannot_be_understood_says_why",),
+        ("tests/stores/catalog/test_query.py::test_an_invalid_query_is_an_error_of_one_line",),
     ),
     Mutant(
         "a query reaches FTS5 without quotes",
@@ -108,7 +108,7 @@ IN_CATALOGS = (
         "stores/catalog/indexing.py::_searchable_entries",
         "binascii.crc32(words.text.encode(), about)",
         "about",
-        ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
     ),
     Mutant(
         "who waits for a parent is forgotten when a refresh ends early",
@@ -140,7 +140,7 @@ IN_CATALOGS = (
         "stores/catalog/fts_tables.py::FtsTables._apply",
         "kept is None or (current is not None and current.is_ahead_of(kept.due))",
         "kept is None",
-        (f"{OWN}::test_the_older_never_replaces_the_newer[in_sqlite]",),
+        (f"{OWN}::test_an_older_row_never_replaces_a_newer_one[in_sqlite]",),
     ),
     Mutant(
         "in PostgreSQL an older row replaces a newer one",
@@ -148,7 +148,7 @@ IN_CATALOGS = (
         "stores/postgres/catalog.py::_rows_to_write",
         "{name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}",
         "{name: one for name, one in kept.items()}",
-        (f"{OWN}::test_the_older_never_replaces_the_newer[in_postgres]",),
+        (f"{OWN}::test_an_older_row_never_replaces_a_newer_one[in_postgres]",),
     ),
     Mutant(
         "a newer catalog in SQLite is overwritten",
@@ -180,7 +180,7 @@ IN_CATALOGS = (
         "stores/catalog/index.py::Index._rebuild",
         "self._tables.failures",
         "ZeroDivisionError",
-        (f"{OWN}::test_a_file_that_cannot_be_written",),
+        (f"{OWN}::test_a_read_only_file_gives_the_same_answers",),
     ),
     Mutant(
         "PostgreSQL takes words that stand apart for a phrase",
@@ -236,7 +236,7 @@ IN_CATALOGS = (
         "stores/catalog/summary.py::LogSummarizer._condense",
         "if full >= _SEGMENTS_MAX * self._segment: raise NeedsFullRead",
         "",
-        (f"{STREAMED}::test_segments_are_given_up_where_they_cannot_be_made",),
+        (f"{STREAMED}::test_a_log_without_segments_needs_a_full_read",),
     ),
     Mutant(
         "calls count from the last fold on, whatever it kept",
@@ -268,7 +268,7 @@ IN_CATALOGS = (
         "stores/catalog/summary.py::StreamSummarizer._bookmark",
         "not self._is_orderly or not read.is_quiet or self._reading.scanning.is_torn",
         "not self._is_orderly or self._reading.scanning.is_torn",
-        (f"{STREAMED}::test_work_under_way_is_not_lost_behind_a_streamed_bookmark[a tool call]",),
+        (f"{STREAMED}::test_open_calls_are_kept_in_a_streamed_bookmark[a tool call]",),
     ),
     Mutant(
         "the outline does not follow a moved head",

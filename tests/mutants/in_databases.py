@@ -33,7 +33,7 @@ IN_DATABASES = (
         "stores/sqlite/tables.py",
         '"...key = ?1 AND id = ?2..."',
         '"...key = ?1 AND ?2 = ?2..."',
-        (f"{SQLITE}::test_a_file_in_the_place_of_another",),
+        (f"{SQLITE}::test_a_replaced_file_is_read_anew",),
     ),
     Mutant(
         "SQLite keeps half of a group that it refused",
@@ -41,7 +41,7 @@ IN_DATABASES = (
         "stores/sqlite/tables.py::SqliteTables._add_at_once",
         'db.execute("ROLLBACK")\nself._file.begin(db)',
         "",
-        (f"{SQLITE}::test_who_is_let_in_is_said_of_each",),
+        (f"{SQLITE}::test_each_append_of_a_group_has_its_own_result",),
     ),
     Mutant(
         "SQLite lets the overtaken speak in a journal",
@@ -89,7 +89,7 @@ IN_DATABASES = (
         "stores/sqlite/file.py::SqliteFile.reading",
         "if self._is_begun(): ...",
         "self._make()\nif self._is_begun():\n    ...",
-        (f"{SQLITE}::test_reading_makes_nothing",),
+        (f"{SQLITE}::test_reading_creates_nothing",),
     ),
     Mutant(
         "the database is told the wrong bytes of a row",
@@ -105,7 +105,7 @@ IN_DATABASES = (
         "stores/database/row_store.py::RowStore._refused",
         "unseal(raw) != append.body",
         "False",
-        (f"{SQLITE}::test_an_id_that_stands_in_the_log_already",),
+        (f"{SQLITE}::test_an_id_is_stored_once",),
     ),
     Mutant(
         "adopting looks at no size",
@@ -129,7 +129,7 @@ IN_DATABASES = (
         "stores/jsonl/store.py::JsonlStore._write_all",
         "return is_due",
         "return False",
-        ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
+        ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),
     Mutant(
         "a failed sync of many is nobody's business",
@@ -137,7 +137,7 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::fdatasync",
         "return error",
         "return None",
-        ("tests/stores/jsonl/test_store.py::test_syncs_of_many_logs_fail_one_by_one",),
+        ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),
     Mutant(
         "a sync that the kernel says has failed is nobody's business",
@@ -145,7 +145,10 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::KernelSync._wait",
         "_os_error(-event.result) if event.result < 0 else None",
         "None",
-        (f"{KERNEL}::test_each_file_has_its_own_answer", f"{KERNEL}::test_a_failed_sync_is_in_doubt_and_no_other"),
+        (
+            f"{KERNEL}::test_each_file_has_its_own_result",
+            f"{KERNEL}::test_only_appends_with_a_failed_sync_are_in_doubt",
+        ),
     ),
     Mutant(
         "syncs that the kernel never answered for are taken for done",
@@ -153,7 +156,7 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::KernelSync._sync_some",
         "[error] * len(descriptors)",
         "[None] * len(descriptors)",
-        (f"{KERNEL}::test_a_kernel_that_refuses",),
+        (f"{KERNEL}::test_files_that_the_kernel_refuses_are_synced_one_by_one",),
     ),
     Mutant(
         "what the kernel does not take is not synced",
@@ -161,7 +164,10 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::KernelSync._submit_all",
         "failures[at] = fdatasync(descriptors[at])",
         "",
-        (f"{KERNEL}::test_what_cannot_be_synced_says_so_for_itself", f"{KERNEL}::test_a_kernel_that_refuses"),
+        (
+            f"{KERNEL}::test_a_file_that_cannot_be_synced_fails_alone",
+            f"{KERNEL}::test_files_that_the_kernel_refuses_are_synced_one_by_one",
+        ),
     ),
     Mutant(
         "a file system that was not synced is nobody's business",
@@ -169,7 +175,7 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::FilesystemSync._syncfs",
         "OSError(number, os.strerror(number))",
         "None",
-        ("tests/stores/jsonl/test_file_sync.py::test_a_file_system_that_fails",),
+        ("tests/stores/jsonl/test_file_sync.py::test_a_failed_file_system_sync_leaves_every_append_in_doubt",),
     ),
     Mutant(
         "a file system that keeps its failures to itself is trusted",
@@ -177,7 +183,7 @@ IN_DATABASES = (
         "stores/jsonl/file_sync.py::FilesystemSync.__init__",
         'not hasattr(self._libc, "syncfs") or _linux_version() < _SYNCFS_REPORTS_ERRORS',
         'not hasattr(self._libc, "syncfs")',
-        ("tests/stores/jsonl/test_file_sync.py::test_a_system_that_does_not_tell",),
+        ("tests/stores/jsonl/test_file_sync.py::test_file_system_sync_is_refused_where_it_reports_no_errors",),
     ),
     Mutant(
         "a torn tail that grew is read in two",
@@ -201,7 +207,7 @@ IN_DATABASES = (
         "stores/group_commit.py::GroupCommit._set_results",
         "waiting.set_exception",
         "waiting.set_result",
-        (f"{GROUPS}::test_errors_go_to_who_asked",),
+        (f"{GROUPS}::test_errors_go_to_their_caller",),
     ),
     Mutant(
         "any number may wait",
@@ -209,7 +215,7 @@ IN_DATABASES = (
         "stores/group_commit.py::GroupCommit.__init__",
         "asyncio.Semaphore(waiting_max)",
         "asyncio.Semaphore(99 * waiting_max)",
-        (f"{GROUPS}::test_only_so_many_may_wait",),
+        (f"{GROUPS}::test_the_number_of_waiting_appends_is_limited",),
     ),
     Mutant(
         "PostgreSQL lets a stale fence in",

@@ -376,7 +376,7 @@ IN_STORES = (
         "stores/jsonl/session_names.py::SessionNames._relink_titles",
         "title and link not in links.get(name, [])",
         "not title",
-        (f"{JSONL}::test_missing_links_are_made",),
+        (f"{JSONL}::test_missing_links_are_recreated",),
     ),
     Mutant(
         "titles pile up",
@@ -408,7 +408,7 @@ IN_STORES = (
         "stores/catalog/index_file.py::IndexTables.changes",
         "before != (stat.size, stat.changed)",
         "(before or (-1, 0))[0] < stat.size",
-        ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
     ),
     Mutant(
         "a damaged index is an error",

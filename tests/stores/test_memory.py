@@ -1,4 +1,4 @@
-"""The reference store passes its own suite."""
+"""The memory store, the reference, passes the suite."""
 
 import pytest
 
