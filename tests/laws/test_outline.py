@@ -1,4 +1,4 @@
-"""Laws 2 and 9: a scan of a log finds the same damage and the same history as reading all of it into a tree."""
+"""Laws 2 and 9: a scan of a log finds the same damage and the same history as a tree of the whole log."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def _scanned(store, session):
 
 
 def _branch_of_tree(store, session):
-    """The branch of the head: its nodes, the annotations about them, where entries of it may be lost."""
+    """The branch of the head: its nodes, their annotations, and the places where its entries may be lost."""
     tree = read_log(store, session, verify=True).tree
     if tree.head is None:
         return None
@@ -53,7 +53,7 @@ def _outcome(read, store, session):
         return type(error), error.message
 
 
-def test_a_scan_finds_what_a_tree_finds():
+def test_a_scan_equals_a_tree():
     """Every kind of damage, in any order."""
     kinds: Counter[str] = Counter()
 
@@ -70,7 +70,7 @@ def test_a_scan_finds_what_a_tree_finds():
     assert {"bridged", "repeated", "unreadable"} <= set(kinds), kinds
 
 
-def test_a_scan_finds_what_a_fork_inherits():
+def test_a_scan_of_a_fork_equals_a_tree():
     """Forks of forks, with damage in the oldest log: the same damage, named with its session, and the same nodes."""
     seen: Counter[str] = Counter()
 

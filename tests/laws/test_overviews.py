@@ -1,4 +1,4 @@
-"""Law 2: the overview that is folded from a stream is the one that a tree gives, whatever the log."""
+"""Law 2: the overview that is computed from a stream is that of a tree, for any log."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ QUIET = settings(max_examples=200, deadline=None, suppress_health_check=list(Hea
 
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
-    """So that entries that are out of order are merged from several runs."""
+    """So that entries out of order are merged from several runs."""
     monkeypatch.setattr(overviews, "RUN_ENTRIES", 5)
 
 
@@ -42,8 +42,8 @@ def _agree(store, session):
     return found
 
 
-def test_a_streamed_overview_is_that_of_the_tree():
-    """Head moves, branches, folds of both rules, odd annotations, and every kind of damage."""
+def test_a_streamed_overview_equals_that_of_the_tree():
+    """Head moves, branches, compactions of both rules, odd annotations, and every kind of damage."""
     states: Counter[str] = Counter()
 
     @QUIET
@@ -56,8 +56,8 @@ def test_a_streamed_overview_is_that_of_the_tree():
     assert {"damaged", "pending"} <= set(states), states
 
 
-def test_a_streamed_overview_of_a_sound_log():
-    """The same without damage, where the state of the head is told."""
+def test_a_streamed_overview_of_an_undamaged_log():
+    """The same without damage, where the state of the head is known."""
     states: Counter[str] = Counter()
 
     @QUIET
@@ -72,7 +72,7 @@ def test_a_streamed_overview_of_a_sound_log():
 
 
 def test_a_streamed_overview_of_a_fork():
-    """Forks of forks that go on, move their heads into inherited history, and whose first parent is damaged."""
+    """Forks of forks that continue, move their heads into inherited history, and whose first parent is damaged."""
     states: Counter[str] = Counter()
 
     @QUIET

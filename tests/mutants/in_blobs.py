@@ -100,7 +100,7 @@ IN_BLOBS = (
         "transfer/garbage.py::unnamed_blobs",
         "{blob.digest: blob for blob in store.blobs.stored() if blob.age_s >= older_than_s}",
         "{blob.digest: blob for blob in store.blobs.stored()}",
-        (f"{COLLECTING}::test_logs_are_not_read_for_nothing",),
+        (f"{COLLECTING}::test_logs_are_not_read_without_old_blobs",),
     ),
     Mutant(
         "a collector reads only what it understands",
@@ -108,7 +108,7 @@ IN_BLOBS = (
         "transfer/garbage.py::_digests_of_log",
         "digests_in(raw)",
         'digests_in(raw) if raw.endswith(b"}") else set()',
-        (f"{COLLECTING}::test_every_byte_of_a_log_counts",),
+        (f"{COLLECTING}::test_damaged_and_unknown_lines_name_blobs_too",),
     ),
     Mutant(
         "a collector loses names between slices",

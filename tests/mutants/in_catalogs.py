@@ -244,7 +244,7 @@ IN_CATALOGS = (
         "projections/overview_stream.py::ConversationBuilder._kept_by",
         "found if is_kept else number",
         "number",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
         "what was open before a fold is forgotten in a stream",
@@ -252,7 +252,7 @@ IN_CATALOGS = (
         "projections/overview_stream.py::BranchStateBuilder.add",
         "self.conversation.start != start",
         "self.conversation.start != start and False",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
         "entries out of order are folded as they stand",
@@ -260,7 +260,7 @@ IN_CATALOGS = (
         "projections/overview_stream.py::FirstPass.add",
         "self.is_ordered = self.is_ordered and entry.seq > self._last_seq",
         "",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
         "a streamed log is marked while work is under way",
@@ -276,7 +276,7 @@ IN_CATALOGS = (
         "log/outline.py::Outline._move_head",
         "self._set_head(target, entry.seq)",
         "pass",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
         "the latest session is one that was put away",

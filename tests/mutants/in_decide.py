@@ -8,7 +8,7 @@ FAULTS = "tests/decide/test_retries.py"
 ASSEMBLE = "tests/decide/test_assembly.py"
 DECIDE = "tests/decide/test_decide.py::test_case"
 DELIVERING = "tests/runtime/test_delivery.py"
-DAMAGE = "tests/laws/test_kernel_damage.py::test_never_is_at_most_once"
+DAMAGE = "tests/laws/test_kernel_damage.py::test_a_never_tool_runs_at_most_once_per_call"
 PEOPLE = "tests/runtime/test_user_actions.py"
 
 IN_DECIDE = (
@@ -187,7 +187,9 @@ IN_DECIDE = (
         "projections/session_state.py::_under_rules_1",
         "taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))",
         "taken: tuple[str, ...] = ()",
-        ("tests/laws/test_kernel_tail.py::test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold",),
+        (
+            "tests/laws/test_kernel_tail.py::test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compaction",
+        ),
     ),
     Mutant(
         "a rerun asks nobody",

@@ -146,6 +146,6 @@ IN_PROJECTIONS = (
         "projections/session_state.py::carried_state_of",
         "msgspec.structs.replace(..., queue=queue)",
         "msgspec.structs.replace(..., queue=())",
-        ("tests/laws/test_carried_state.py::test_carried_state_equals_the_fold",),
+        ("tests/laws/test_carried_state.py::test_carried_state_equals_the_computed_state",),
     ),
 )

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 DELIVERING = "tests/runtime/test_delivery.py"
 VERIFY = "tests/runtime/replay/test_verification.py"
-PLAYS = "tests/laws/test_kernel_replay.py::test_whatever_happens_it_rests_and_can_be_replayed"
+PLAYS = "tests/laws/test_kernel_replay.py::test_any_session_becomes_idle_and_can_be_replayed"
 
 IN_REPLAYING = (
     Mutant(

@@ -402,7 +402,7 @@ IN_RUNTIME = (
         "decide/assembly.py::fit_entry_content",
         "fits_entry(content)",
         "content",
-        (f"{JOURNALS}::test_large_journals[a call nested a little too deep-replace]",),
+        (f"{JOURNALS}::test_a_session_wakes_with_a_large_journal[a call nested a little too deep-replace]",),
     ),
     Mutant(
         "a piece nested too deep ends the wake",
@@ -410,7 +410,7 @@ IN_RUNTIME = (
         "decide/assembly.py::_JournalDraft.add",
         "exceeds_json_limits(piece)",
         "False",
-        (f"{JOURNALS}::test_what_is_left_out_is_said[a call nested too deep]",),
+        (f"{JOURNALS}::test_omitted_parts_leave_a_mark[a call nested too deep]",),
     ),
     Mutant(
         "a clipped text is resumed",

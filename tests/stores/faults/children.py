@@ -1,7 +1,7 @@
 """Child processes of these tests. Run as `python -m tests.stores.faults.children WHAT URL …`.
 
-Everything a child was told is kept it prints at once, one line each: what was printed must be in the log. A
-An unexpected `WakelogError` is a traceback, and the test fails.
+A child prints each acknowledged entry at once, one line each: what was printed must be in the log. An
+unexpected `WakelogError` is a traceback, and the test fails.
 """
 
 import contextlib
