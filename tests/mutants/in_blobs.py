@@ -1,4 +1,4 @@
-"""Mutants of blobs: how they are kept, read and collected."""
+"""Planted bugs of blobs: storing, reading and garbage collection."""
 
 from tests.mutants.mutant import Mutant
 
@@ -11,7 +11,7 @@ LARGE = "tests/test_large_content.py"
 
 IN_BLOBS = (
     Mutant(
-        "a blob that is put again stays old",
+        "putting a blob again does not renew its time",
         "LOG-12",
         "stores/jsonl/blob_files.py::_is_renewed",
         "os.utime(descriptor)",
@@ -39,7 +39,7 @@ IN_BLOBS = (
         (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
-        "a blob is written in its place",
+        "a blob is written under its final name",
         "law 4, LOG-12",
         "stores/jsonl/blob_files.py::_write",
         'os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")',
@@ -47,7 +47,7 @@ IN_BLOBS = (
         (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged", f"{SUITE}::test_putting_again_repairs"),
     ),
     Mutant(
-        "a blob is believed without its digest",
+        "a blob is returned without a check of its digest",
         "LOG-12, law 9",
         "stores/jsonl/blob_files.py::BlobFiles.get",
         "digest_of(content) != ref.digest",
@@ -55,7 +55,7 @@ IN_BLOBS = (
         (f"{SUITE}::test_every_flipped_bit_is_noticed",),
     ),
     Mutant(
-        "a damaged blob counts as put",
+        "a damaged blob counts as stored",
         "law 4, LOG-12",
         "stores/jsonl/blob_files.py::_has_content",
         "if content[at:at + len(block)] != block: return False",
@@ -63,7 +63,7 @@ IN_BLOBS = (
         (f"{SUITE}::test_putting_again_repairs",),
     ),
     Mutant(
-        "whoever puts takes no lock",
+        "putting a blob takes no lock",
         "LOG-12",
         "stores/jsonl/blob_files.py::BlobFiles.put",
         "with ..., self._locked(fcntl.LOCK_SH): ...",
@@ -71,7 +71,7 @@ IN_BLOBS = (
         (f"{FAULTS}::test_garbage_collection_waits_while_a_writer_puts",),
     ),
     Mutant(
-        "whoever removes does not look at the age again",
+        "garbage collection does not check the age again under the lock",
         "LOG-12",
         "stores/jsonl/blob_files.py::BlobFiles.remove",
         "self._age_s(os.stat(path, follow_symlinks=False)) >= older_than_s",
@@ -87,7 +87,7 @@ IN_BLOBS = (
         (f"{SUITE}::test_digests_outside_the_grammar",),
     ),
     Mutant(
-        "memory keeps no time",
+        "the memory store keeps no time of blobs",
         "LOG-12, law 12",
         "stores/memory.py::MemoryBlobs.put",
         "self._kept[digest] = _StoredContent(bytes(content), self._now())",
@@ -95,7 +95,7 @@ IN_BLOBS = (
         (f"{MEMORY}::test_putting_again_makes_young", f"{MEMORY}::test_putting_again_repairs"),
     ),
     Mutant(
-        "a collector ignores the age",
+        "garbage collection ignores the age of blobs",
         "LOG-12",
         "transfer/garbage.py::unnamed_blobs",
         "{blob.digest: blob for blob in store.blobs.stored() if blob.age_s >= older_than_s}",
@@ -103,7 +103,7 @@ IN_BLOBS = (
         (f"{COLLECTING}::test_logs_are_not_read_without_old_blobs",),
     ),
     Mutant(
-        "a collector reads only what it understands",
+        "garbage collection reads readable entries only",
         "law 9, LOG-12",
         "transfer/garbage.py::_digests_of_log",
         "digests_in(raw)",
@@ -111,7 +111,7 @@ IN_BLOBS = (
         (f"{COLLECTING}::test_damaged_and_unknown_lines_name_blobs_too",),
     ),
     Mutant(
-        "a collector loses names between slices",
+        "garbage collection misses names that span two slices",
         "law 9, LOG-12",
         "transfer/garbage.py::_digests_of_log",
         'before = b"" if line.ended else raw[1 - DIGEST_CHARS :]',
@@ -119,7 +119,7 @@ IN_BLOBS = (
         (f"{COLLECTING}::test_a_name_across_the_slices_of_a_line_that_is_too_long",),
     ),
     Mutant(
-        "a check believes the size",
+        "a check of blobs compares sizes only",
         "LOG-16, law 9",
         "stores/jsonl/blob_files.py::BlobFiles.check",
         "_TAG + digest.hexdigest() != ref.digest",
@@ -170,7 +170,7 @@ IN_BLOBS = (
         (f"{LARGE}::test_what_a_tool_shows",),
     ),
     Mutant(
-        "a model that takes no media is sent some",
+        "media are sent to a model that accepts none",
         "RUN-8",
         "providers/http_provider.py::HttpProvider._prepared",
         'request_without_media(request) if params.media == "note" else request',

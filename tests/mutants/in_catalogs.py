@@ -1,4 +1,4 @@
-"""Mutants in catalogs: what is found, in which order, page by page, and how they are brought up to date."""
+"""Planted bugs of catalogs: search results, their order and pages, and refreshing."""
 
 from tests.mutants.mutant import Mutant
 
@@ -20,7 +20,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_hits_are_the_list",),
     ),
     Mutant(
-        "of equal hits those met first are shown",
+        "of search results of equal rank those found first are shown",
         "ST-5",
         "stores/catalog/full_text.py::FtsSearch._ranked",
         "found[limit - 1].place.rank < rows[-1][0]",
@@ -28,7 +28,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_equally_good_hits_stand_in_an_order_of_their_own",),
     ),
     Mutant(
-        "a page of rows loses those of the same time",
+        "a page of rows omits rows with an equal time",
         "ST-4",
         "stores/catalog/fts_tables.py",
         '_ROWS = "...OR name > ?..."',
@@ -36,7 +36,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_rows_are_the_list",),
     ),
     Mutant(
-        "a page of rows of PostgreSQL loses those of the same time",
+        "a page of rows in PostgreSQL omits rows with an equal time",
         "ST-4",
         "stores/postgres/catalog.py",
         '"...OR name > %(name)s..."',
@@ -44,7 +44,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_pages_of_rows_are_the_list",),
     ),
     Mutant(
-        "a cursor is taken for any search",
+        "a cursor is accepted for another search",
         "ST-5",
         "stores/catalog/index.py::_hit_position",
         "place.query != mark",
@@ -52,7 +52,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_hits_are_the_list",),
     ),
     Mutant(
-        "a folder is every path that begins like it",
+        "a folder filter matches every path with the same prefix",
         "ST-5",
         "stores/catalog/query.py::values_to_bind",
         'field.value.rstrip("/") + "/"',
@@ -60,7 +60,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_fields",),
     ),
     Mutant(
-        "what is to be left out is asked for",
+        "an excluded field value is required",
         "ST-5",
         "stores/catalog/full_text.py::FtsSearch.__init__",
         "f\" AND {'NOT ' if field.without else ''}{_CONDITIONS[field.name]}\"",
@@ -68,7 +68,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_fields",),
     ),
     Mutant(
-        "a day that no calendar has is understood",
+        "an invalid date is accepted",
         "ST-5",
         "stores/catalog/query.py::_since_ms",
         "moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value)",
@@ -87,7 +87,7 @@ IN_CATALOGS = (
         ),
     ),
     Mutant(
-        "NUL reaches the database",
+        "a NUL character reaches the database",
         "law 13",
         "stores/catalog/query.py::storable_text",
         r'typed.encode("utf-8", "replace").decode().replace("\0", " ")',
@@ -95,7 +95,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_hostile_queries_are_harmless",),
     ),
     Mutant(
-        "an excerpt is as long as its words",
+        "the length of an excerpt is not limited",
         "ST-5",
         "stores/catalog/full_text.py::tidy_snippet",
         "len(excerpt) <= EXCERPT_MAX_CHARS",
@@ -103,7 +103,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_excerpts",),
     ),
     Mutant(
-        "words are told by their place alone",
+        "changed text at the same position is not noticed",
         "law 2",
         "stores/catalog/indexing.py::_searchable_entries",
         "binascii.crc32(words.text.encode(), about)",
@@ -111,7 +111,7 @@ IN_CATALOGS = (
         ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
     ),
     Mutant(
-        "who waits for a parent is forgotten when a refresh ends early",
+        "forks that wait for a parent are forgotten when a refresh ends early",
         "law 2",
         "stores/catalog/indexing.py::Indexer._flush",
         "self._tables.write(batch)",
@@ -183,7 +183,7 @@ IN_CATALOGS = (
         (f"{OWN}::test_a_read_only_file_gives_the_same_answers",),
     ),
     Mutant(
-        "PostgreSQL takes words that stand apart for a phrase",
+        "PostgreSQL matches separate words as a phrase",
         "ST-5, law 12",
         "stores/postgres/full_text.py",
         '"...strpos(e.folded, %s) > 0"',
@@ -191,7 +191,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_words_are_the_same_in_every_store",),
     ),
     Mutant(
-        "PostgreSQL forgets that a text has more words than fit",
+        "PostgreSQL ignores that a text has more words than fit",
         "ST-5, law 12",
         "stores/postgres/full_text.py::build_tsvector",
         "written.append(_quoted_word(TRUNCATED))",
@@ -215,7 +215,7 @@ IN_CATALOGS = (
         (f"{LISTING}::test_no_password_is_shown",),
     ),
     Mutant(
-        "`ls --after` begins anew",
+        "`ls --after` starts from the beginning",
         "ST-4",
         "cli/commands/ls.py::ls",
         "place.catalog.rows(limit=limit, after=after, **filters)",
@@ -231,7 +231,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_a_log_that_cannot_be_summarised_costs_its_own_row[False]",),
     ),
     Mutant(
-        "a damaged log is held as a whole",
+        "a damaged log is held in memory completely",
         "ST-5",
         "stores/catalog/summary.py::LogSummarizer._condense",
         "if full >= _SEGMENTS_MAX * self._segment: raise NeedsFullRead",
@@ -239,7 +239,7 @@ IN_CATALOGS = (
         (f"{STREAMED}::test_a_log_without_segments_needs_a_full_read",),
     ),
     Mutant(
-        "calls count from the last fold on, whatever it kept",
+        "calls are counted from the last compaction on, whatever it kept",
         "law 2",
         "projections/overview_stream.py::ConversationBuilder._kept_by",
         "found if is_kept else number",
@@ -247,7 +247,7 @@ IN_CATALOGS = (
         (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "what was open before a fold is forgotten in a stream",
+        "calls that were open before a compaction are forgotten while streaming",
         "law 2",
         "projections/overview_stream.py::BranchStateBuilder.add",
         "self.conversation.start != start",
@@ -255,7 +255,7 @@ IN_CATALOGS = (
         (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "entries out of order are folded as they stand",
+        "entries out of order are summarised without sorting",
         "law 2",
         "projections/overview_stream.py::FirstPass.add",
         "self.is_ordered = self.is_ordered and entry.seq > self._last_seq",
@@ -263,7 +263,7 @@ IN_CATALOGS = (
         (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "a streamed log is marked while work is under way",
+        "a streamed log gets a bookmark while calls are open",
         "law 2",
         "stores/catalog/summary.py::StreamSummarizer._bookmark",
         "not self._is_orderly or not read.is_quiet or self._reading.scanning.is_torn",
@@ -279,7 +279,7 @@ IN_CATALOGS = (
         (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "the latest session is one that was put away",
+        "an archived session is the latest",
         "ST-5",
         "stores/catalog/rows.py::_LogEnd.add",
         "self.archived = archived",

@@ -1,4 +1,4 @@
-"""Mutants in what stores share and in the databases: fences and sizes in the statement, group commit, adopting."""
+"""Planted bugs in code that stores share and in the databases: fences, sizes, group commit, adopted logs, syncs."""
 
 from tests.mutants.mutant import Mutant
 
@@ -12,7 +12,7 @@ KERNEL = "tests/stores/jsonl/test_kernel_sync.py"
 
 IN_DATABASES = (
     Mutant(
-        "SQLite lets a stale fence in",
+        "SQLite accepts a stale fence",
         "law 6",
         "stores/sqlite/tables.py",
         '_APPEND = "...OR fence = ?3..."',
@@ -20,7 +20,7 @@ IN_DATABASES = (
         (f"{SUITE}::test_an_expired_holder_is_overtaken", f"{SUITE}::test_an_answer_is_an_entrys_own"),
     ),
     Mutant(
-        "SQLite appends anywhere",
+        "SQLite does not check the position of an append",
         "law 3, LOG-10",
         "stores/sqlite/tables.py",
         '"...size = ?4 THEN ?4..."',
@@ -28,7 +28,7 @@ IN_DATABASES = (
         (f"{SUITE}::test_writers_at_once",),
     ),
     Mutant(
-        "SQLite takes a session's key on trust",
+        "SQLite uses a cached session key without comparing the id",
         "law 3, LOG-10",
         "stores/sqlite/tables.py",
         '"...key = ?1 AND id = ?2..."',
@@ -36,7 +36,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_a_replaced_file_is_read_anew",),
     ),
     Mutant(
-        "SQLite keeps half of a group that it refused",
+        "SQLite keeps a part of a refused group",
         "LOG-10",
         "stores/sqlite/tables.py::SqliteTables._add_at_once",
         'db.execute("ROLLBACK")\nself._file.begin(db)',
@@ -44,7 +44,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_each_append_of_a_group_has_its_own_result",),
     ),
     Mutant(
-        "SQLite lets the overtaken speak in a journal",
+        "SQLite accepts journal pieces of an overtaken worker",
         "law 5, law 6",
         "stores/sqlite/tables.py",
         '"...id = :session AND (:fence IS NULL OR fence = :fence)..."',
@@ -60,7 +60,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_commits_are_synced",),
     ),
     Mutant(
-        "SQLite takes a lease that stands",
+        "SQLite takes a lease that is held",
         "law 6",
         "stores/database/row_store.py::_fence_of_dead_holder",
         "not lease.process.is_dead",
@@ -68,7 +68,7 @@ IN_DATABASES = (
         (f"{SUITE}::test_one_holder_at_a_time",),
     ),
     Mutant(
-        "SQLite takes in another program's database",
+        "SQLite accepts another program's database",
         "law 13",
         "stores/sqlite/file.py::SqliteFile._check_ours",
         "tables and application_id != APPLICATION_ID",
@@ -84,7 +84,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_a_newer_schema_is_left_alone",),
     ),
     Mutant(
-        "reading makes a database",
+        "reading creates a database",
         "law 9",
         "stores/sqlite/file.py::SqliteFile.reading",
         "if self._is_begun(): ...",
@@ -92,7 +92,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_reading_creates_nothing",),
     ),
     Mutant(
-        "the database is told the wrong bytes of a row",
+        "a stored row loses its line end",
         "law 12, ST-6",
         "stores/database/tables.py::split_rows",
         "Row(line.bytes)",
@@ -108,7 +108,7 @@ IN_DATABASES = (
         (f"{SQLITE}::test_an_id_is_stored_once",),
     ),
     Mutant(
-        "adopting looks at no size",
+        "adopting does not check the size",
         "LOG-10",
         "stores/jsonl/store.py::JsonlStore.adopt",
         "log.size != size",
@@ -116,7 +116,7 @@ IN_DATABASES = (
         (f"{FILES}::test_adopting_knows_its_place",),
     ),
     Mutant(
-        "an adopted session takes another's name",
+        "an adopted session takes the name of another",
         "ST-2",
         "stores/memory.py::MemoryStore._free_name",
         "name in self._logs",
@@ -132,7 +132,7 @@ IN_DATABASES = (
         ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),
     Mutant(
-        "a failed sync of many is nobody's business",
+        "a failed sync in a group is ignored",
         "law 4",
         "stores/jsonl/file_sync.py::fdatasync",
         "return error",
@@ -140,7 +140,7 @@ IN_DATABASES = (
         ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),
     Mutant(
-        "a sync that the kernel says has failed is nobody's business",
+        "a failed kernel sync is ignored",
         "law 4",
         "stores/jsonl/file_sync.py::KernelSync._wait",
         "_os_error(-event.result) if event.result < 0 else None",
@@ -151,7 +151,7 @@ IN_DATABASES = (
         ),
     ),
     Mutant(
-        "syncs that the kernel never answered for are taken for done",
+        "kernel syncs without a result count as done",
         "law 4",
         "stores/jsonl/file_sync.py::KernelSync._sync_some",
         "[error] * len(descriptors)",
@@ -159,7 +159,7 @@ IN_DATABASES = (
         (f"{KERNEL}::test_files_that_the_kernel_refuses_are_synced_one_by_one",),
     ),
     Mutant(
-        "what the kernel does not take is not synced",
+        "files that the kernel refuses are not synced",
         "law 4",
         "stores/jsonl/file_sync.py::KernelSync._submit_all",
         "failures[at] = fdatasync(descriptors[at])",
@@ -170,7 +170,7 @@ IN_DATABASES = (
         ),
     ),
     Mutant(
-        "a file system that was not synced is nobody's business",
+        "a failed file system sync is ignored",
         "law 4",
         "stores/jsonl/file_sync.py::FilesystemSync._syncfs",
         "OSError(number, os.strerror(number))",
@@ -178,7 +178,7 @@ IN_DATABASES = (
         ("tests/stores/jsonl/test_file_sync.py::test_a_failed_file_system_sync_leaves_every_append_in_doubt",),
     ),
     Mutant(
-        "a file system that keeps its failures to itself is trusted",
+        "a kernel that does not report failed file system syncs is accepted",
         "law 4",
         "stores/jsonl/file_sync.py::FilesystemSync.__init__",
         'not hasattr(self._libc, "syncfs") or _linux_version() < _SYNCFS_REPORTS_ERRORS',
@@ -194,7 +194,7 @@ IN_DATABASES = (
         (f"{FILES}::test_a_torn_tail_that_grows",),
     ),
     Mutant(
-        "a group turns the order round",
+        "a group commit reverses the order",
         "law 3",
         "stores/group_commit.py::GroupCommit._next_group",
         "[one for one in taken if not one[1].cancelled()]",
@@ -202,7 +202,7 @@ IN_DATABASES = (
         (f"{GROUPS}::test_one_session_keeps_its_order",),
     ),
     Mutant(
-        "an error of a group is taken for an answer",
+        "an error in a group is returned as a result",
         "LOG-10",
         "stores/group_commit.py::GroupCommit._set_results",
         "waiting.set_exception",
@@ -210,7 +210,7 @@ IN_DATABASES = (
         (f"{GROUPS}::test_errors_go_to_their_caller",),
     ),
     Mutant(
-        "any number may wait",
+        "the number of waiting appends is not limited",
         "law 4",
         "stores/group_commit.py::GroupCommit.__init__",
         "asyncio.Semaphore(waiting_max)",
@@ -218,7 +218,7 @@ IN_DATABASES = (
         (f"{GROUPS}::test_the_number_of_waiting_appends_is_limited",),
     ),
     Mutant(
-        "PostgreSQL lets a stale fence in",
+        "PostgreSQL accepts a stale fence",
         "law 6",
         "stores/postgres/appends.py",
         'APPEND = with_commit_mode("...%(size)s AND (%(fence)s::bigint IS NULL OR fence = %(fence)s)...")',
@@ -226,7 +226,7 @@ IN_DATABASES = (
         (f"{POSTGRES}::test_an_expired_holder_is_overtaken",),
     ),
     Mutant(
-        "PostgreSQL appends anywhere",
+        "PostgreSQL does not check the position of an append",
         "law 3, LOG-10",
         "stores/postgres/appends.py",
         'APPEND = with_commit_mode("...%(session)s AND size = %(size)s...")',

@@ -13,7 +13,7 @@ PEOPLE = "tests/runtime/test_user_actions.py"
 
 IN_DECIDE = (
     Mutant(
-        "other work goes by the clock while a channel is waited for",
+        "a send is due by the clock instead of by the last entry",
         "law 11, RUN-23",
         "decide/retries.py::next_delivery",
         "_last_entry_ms(snapshot)",
@@ -29,7 +29,7 @@ IN_DECIDE = (
         (f"{DELIVERING}::test_a_slow_send_during_a_model_retry_wait_replays_in_order",),
     ),
     Mutant(
-        "sends are tried for ever",
+        "sends are retried without a limit",
         "RUN-23",
         "decide/retries.py::_may_try",
         "each.attempt >= SENDS_MAX",
@@ -53,7 +53,7 @@ IN_DECIDE = (
         (f"{DELIVERING}::test_a_channel_that_raises_is_retried_a_limited_number_of_times", DECIDE),
     ),
     Mutant(
-        "a fold forgets the failures to send",
+        "a compaction drops the send failures",
         "RUN-23",
         "projections/branch_state.py::initial_branch_state",
         "BranchState(..., send_failed=carried.send_failed if own else ())",
@@ -69,7 +69,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_the_word_of_the_last_beginning_counts", DAMAGE),
     ),
     Mutant(
-        "damage behind a call is ignored",
+        "damage after a tool call is ignored",
         "law 6",
         "decide/open_tool_calls.py::_unknown",
         "open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)",
@@ -77,7 +77,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts",),
     ),
     Mutant(
-        "only what is unreadable counts as damage",
+        "only unreadable lines count as damage",
         "law 6",
         "decide/open_tool_calls.py::_start_may_be_lost",
         "since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)",
@@ -85,7 +85,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_beginning_that_was_lost_still_counts", DAMAGE),
     ),
     Mutant(
-        "an approval outlives the damage behind it",
+        "an approval stays valid after later damage",
         "law 6, RUN-13",
         "decide/open_tool_calls.py::_decided",
         "decide_unknown(open_call, snapshot.policy) if _start_may_be_lost(snapshot, entry) else RunTools((open_call,))",
@@ -93,7 +93,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_decision_is_not_used_twice",),
     ),
     Mutant(
-        "a changed line proves as much as a whole one",
+        "a changed line counts as proof",
         "law 6",
         "log/integrity.py::_follows",
         "is_right or ...",
@@ -109,7 +109,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_beginning_uses_up_the_decision_that_allowed_it",),
     ),
     Mutant(
-        "receipts are not asked",
+        "receipts are not requested when deciding",
         "RUN-6",
         "decide/open_tool_calls.py::_receipt",
         'CheckReceipt(open_call) if open_call.starts and open_call.replay == "receipt" else None',
@@ -128,7 +128,7 @@ IN_DECIDE = (
         (f"{DECIDE}[whole-25-result-on-other-branch]",),
     ),
     Mutant(
-        "safe tools are tried for ever",
+        "safe tools are retried without a limit",
         "RUN-6",
         "decide/open_tool_calls.py::_safe",
         "open_call.starts >= snapshot.policy.attempts_max",
@@ -136,7 +136,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_safe_is_not_for_ever",),
     ),
     Mutant(
-        "one call that waits keeps the others waiting",
+        "one waiting tool call blocks the others",
         "RUN-13",
         "decide/open_tool_calls.py::decide_open_tool_calls",
         "if runs: ...",
@@ -182,7 +182,7 @@ IN_DECIDE = (
         (f"{PEOPLE}::test_a_cancel_after_the_end_of_its_turn_is_ignored",),
     ),
     Mutant(
-        "what another branch took up is said again",
+        "a message that another branch used is used again",
         "law 2, RUN-11",
         "projections/session_state.py::_under_rules_1",
         "taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))",
@@ -192,7 +192,7 @@ IN_DECIDE = (
         ),
     ),
     Mutant(
-        "a rerun asks nobody",
+        "a rerun runs without an approval",
         "RUN-18",
         "decide/open_tool_calls.py::_not_started",
         'agreed == "ask" or open_call.rerun',
@@ -208,7 +208,7 @@ IN_DECIDE = (
         (f"{PEOPLE}::test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved",),
     ),
     Mutant(
-        "anything can be decided about anything",
+        "any decision is accepted for any question",
         "RUN-13",
         "runtime/user_actions.py::resolve_question",
         "decision not in question.choices",
@@ -224,7 +224,7 @@ IN_DECIDE = (
         (f"{FAULTS}::test_faults_in_a_row_are_counted_and_bounded",),
     ),
     Mutant(
-        "half a thought is built upon",
+        "a partial reply with more than text is resumed",
         "RUN-8",
         "decide/retries.py::recovery_strategy",
         "last is not None and _content_text(last.content) and all(map(_is_whole_text, last.content))",
@@ -232,7 +232,7 @@ IN_DECIDE = (
         (f"{FAULTS}::test_only_plain_words_are_resumed",),
     ),
     Mutant(
-        "a clock that jumps makes a session wait",
+        "a clock that was set back makes a session wait",
         "RUN-12",
         "decide/retries.py::retry_at_ms",
         "failed_ms + delay_ms if failed_ms <= now_ms else now_ms",
@@ -240,7 +240,7 @@ IN_DECIDE = (
         (f"{FAULTS}::test_when_to_try_again",),
     ),
     Mutant(
-        "a fold begins inside a call group",
+        "a compaction begins inside a call group",
         "law 7, RUN-16",
         "decide/compaction.py::plan_compaction",
         "[at for at in group_starts(messages) if at > 0]",
@@ -251,7 +251,7 @@ IN_DECIDE = (
         ),
     ),
     Mutant(
-        "a useless summary is asked for again and again",
+        "an unusable summary is requested again without a limit",
         "RUN-16",
         "decide/compaction.py::is_compaction_exhausted",
         "did_not_shrink or len(calls) >= COMPACTION_TRIES_MAX",
@@ -259,7 +259,7 @@ IN_DECIDE = (
         (f"{FOLDS}::test_a_call_that_was_killed_counts_as_a_try",),
     ),
     Mutant(
-        "a summary as long as what it replaces is a fold",
+        "a summary as long as the text it replaces is accepted",
         "RUN-16",
         "decide/compaction.py::is_shorter",
         "estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens",
@@ -267,7 +267,7 @@ IN_DECIDE = (
         (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_stands_for",),
     ),
     Mutant(
-        "a summary is folded alone for ever",
+        "a summary alone is compacted again and again",
         "RUN-16",
         "decide/compaction.py::plan_compaction",
         "int(compaction is not None and context.entry_ids[:1] == (compaction.id,))",
@@ -283,7 +283,7 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_calls_get_ids_of_their_own",),
     ),
     Mutant(
-        "how a text was cut makes other parts",
+        "the split of a stream changes the parts of a reply",
         "law 11, RUN-8",
         "decide/assembly.py::ReplyDraft.add",
         "bound is None or self._thinking_pieces",
@@ -291,7 +291,7 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_where_it_is_looked_at_or_taken_apart_makes_no_difference",),
     ),
     Mutant(
-        "words are put behind a part that a provider has closed",
+        "text is appended to a part that the provider has closed",
         "VIEW-5",
         "decide/assembly.py::_add_text",
         "isinstance(before, Text) and before.bound is None",
@@ -299,7 +299,7 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_what_is_bound_ends_a_part",),
     ),
     Mutant(
-        "a call without its key is run",
+        "a tool call with a redacted key is run",
         "law 14",
         "decide/open_tool_calls.py::_redacted",
         "snapshot.policy.redacts",
@@ -307,7 +307,7 @@ IN_DECIDE = (
         ("tests/runtime/test_redacting.py::test_a_call_with_a_redacted_key_is_not_run",),
     ),
     Mutant(
-        "values of assignments stay in what is written",
+        "values of assignments are not redacted",
         "law 14",
         "redaction/redactor.py::_finder",
         'KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS)',
@@ -323,7 +323,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_a_call_that_assigns_a_value_is_run",),
     ),
     Mutant(
-        "a stored true finds assignments too",
+        "a stored `redact: true` redacts assignments too",
         "law 11",
         "decide/policy.py::redact_mode",
         '{True: "keys", False: "off"}',
@@ -331,7 +331,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_a_log_from_before_replays",),
     ),
     Mutant(
-        "lines of rules 1 are redacted by the rule of today",
+        "lines of rules 1 are redacted by today's rule",
         "law 11",
         "decide/policy.py::policy_in_force",
         '"assignments" if rules_version >= 2 else "keys"',
@@ -339,7 +339,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_a_stored_boolean_is_a_word",),
     ),
     Mutant(
-        "names of a JSON object name nothing",
+        "names of JSON members do not count as assignments",
         "law 14",
         "redaction/redactor.py::_named_value",
         'rule != "assignments" or not _is_assigned(name, value)',
@@ -355,7 +355,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_a_known_key_keeps_its_own_mark",),
     ),
     Mutant(
-        "the value behind a name is not held back",
+        "the value after a name is not held back while streaming",
         "law 14",
         "redaction/redactor.py::Redactor._first_open",
         "min(stop, max(at, name.end()))",
@@ -363,7 +363,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
     ),
     Mutant(
-        "a name that was given is forgotten",
+        "a name that was streamed is forgotten",
         "law 14",
         "redaction/redactor.py::Redactor._process",
         "self._names_after(near, begun) if near or begun else []",
@@ -371,7 +371,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_cut",),
     ),
     Mutant(
-        "an escape that is cut ends a secret",
+        "an escape sequence that is split ends a secret",
         "law 14",
         "redaction/redactor.py::Redactor._leave",
         "self._at == end or is_cut_escape",
@@ -379,7 +379,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_an_escaped_quote_does_not_end_a_value",),
     ),
     Mutant(
-        "placeholders are taken for secrets",
+        "placeholders are redacted",
         "law 14",
         "redaction/assignment_values.py::is_secret_value",
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core)',
@@ -411,7 +411,7 @@ IN_DECIDE = (
         ("tests/config/test_trust.py::test_what_an_untrusted_project_may_not_say",),
     ),
     Mutant(
-        "what a person says may hold a key",
+        "prompts are not redacted",
         "law 14, LOG-13",
         "session.py::Session._stamped",
         "self._without_secrets(...)",
@@ -419,7 +419,7 @@ IN_DECIDE = (
         ("tests/runtime/test_redacting.py::test_a_key_in_a_prompt_title_or_label_is_redacted",),
     ),
     Mutant(
-        "what a model says is looked through too late",
+        "streamed replies are not redacted",
         "law 14, LOG-13",
         "runtime/model_call.py::_ModelCallRun._stream",
         "sieve.take(delta) if self.step.redacts else (delta,)",
@@ -427,7 +427,7 @@ IN_DECIDE = (
         ("tests/runtime/test_redacting.py::test_a_key_in_a_reply_reaches_no_journal_and_no_channel",),
     ),
     Mutant(
-        "a signature outlives its words",
+        "a signature is kept without its text",
         "law 14",
         "redaction/entries.py::DeltaRedactor.take",
         "(None, None) if is_void else (signature, bound)",
@@ -443,7 +443,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_every_string_of_every_type",),
     ),
     Mutant(
-        "an old line is redacted as a new one is",
+        "an old line is redacted by the rules of a new one",
         "law 11",
         "redaction/entries.py::redacted_fields",
         "rules < 2",
@@ -451,7 +451,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_what_a_tool_intends",),
     ),
     Mutant(
-        "a file is named by what the first line does not say",
+        "a file is named by text that is not in the first line",
         "law 14, LOG-13",
         "session.py::Session.create",
         "store.create(entry.id, entry.agent, entry.sender, ...)",
@@ -459,7 +459,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_nothing_on_the_disk",),
     ),
     Mutant(
-        "a tool is asked about an intent that lost its secret",
+        "a receipt is requested with a redacted intent",
         "law 6, law 14",
         "runtime/tool_run.py::check_receipt",
         "step.rules_version >= 2",
@@ -475,7 +475,7 @@ IN_DECIDE = (
         ("tests/runtime/test_reasoning.py::test_a_reply_keeps_the_reasoning_that_the_policy_allows",),
     ),
     Mutant(
-        "a replay leaves out what was kept",
+        "a replay drops reasoning that was kept",
         "law 11, LOG-18",
         "runtime/step.py::Step.reasoning",
         '"keep" if self.is_replay else self.policy.reasoning',
@@ -491,7 +491,7 @@ IN_DECIDE = (
         ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_reasoning_back_is_refused_before_the_call",),
     ),
     Mutant(
-        "a seal outlives the text it covers",
+        "a signature is kept without the text it covers",
         "LOG-18, VIEW-5",
         "runtime/model_request.py::ReasoningFilter._summary",
         "not lacks_text",
@@ -499,7 +499,7 @@ IN_DECIDE = (
         ("tests/runtime/test_reasoning_filter.py::test_a_signature_over_text_that_is_left_out_is_left_out",),
     ),
     Mutant(
-        "the blob of a result keeps what the log does not",
+        "the blob of a result is not redacted",
         "law 14, LOG-13",
         "runtime/tool_run.py::_write_result",
         "step.without_secrets(valid_utf8(outcome.text))",
@@ -507,7 +507,7 @@ IN_DECIDE = (
         ("tests/runtime/test_redacting.py::test_a_key_in_the_output_of_a_tool_is_redacted",),
     ),
     Mutant(
-        "hooks are asked at every request",
+        "hooks run at every request",
         "VIEW-7",
         "runtime/live.py::HookRunner.texts",
         "turn != context.turn_id or not turn",
@@ -515,7 +515,7 @@ IN_DECIDE = (
         ("tests/runtime/test_hooks.py::test_hooks_run_once_per_turn",),
     ),
     Mutant(
-        "an instruction file leads out of its repository",
+        "an instruction file may be a link out of its repository",
         "LOG-14",
         "runtime/context_entry.py::_read_file",
         "root is not None and not _is_inside(path, root)",
@@ -523,7 +523,7 @@ IN_DECIDE = (
         ("tests/runtime/test_context_entry.py::test_a_link_out_of_the_repository_is_left_out",),
     ),
     Mutant(
-        "what overflows is asked again as it is",
+        "a context that overflowed is sent again unchanged",
         "RUN-16",
         "decide/table.py::_model_call_or_compaction",
         "overflow_limit(snapshot)",
@@ -542,7 +542,7 @@ IN_DECIDE = (
         ),
     ),
     Mutant(
-        "an agent is written down at every run",
+        "every run writes a context entry",
         "RUN-19",
         "app/agent.py::_is_same_entry",
         "canonical_json(one.without_envelope) == canonical_json(other.without_envelope)",

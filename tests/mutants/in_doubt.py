@@ -1,4 +1,4 @@
-"""Mutants in what is done after a failed write or sync: the mark, the rewrite, and who is refused until then."""
+"""Planted bugs after a failed write or sync: the mark, the rewrite, and refused appends."""
 
 from tests.mutants.mutant import Mutant
 
@@ -18,7 +18,7 @@ IN_DOUBT = (
         ),
     ),
     Mutant(
-        "an append does not look whether its log is in doubt",
+        "an append does not check whether its log is in doubt",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._append",
         "if log.doubt is not None: self._logs.resolve_doubt(name, log)",
@@ -29,7 +29,7 @@ IN_DOUBT = (
         ),
     ),
     Mutant(
-        "a copied log does not look whether it is in doubt",
+        "copying a log does not check whether it is in doubt",
         "law 4",
         "stores/jsonl/store.py::JsonlStore.adopt",
         "if log.doubt is not None: self._logs.resolve_doubt(name, log)",
@@ -85,7 +85,7 @@ IN_DOUBT = (
         (f"{DOUBT}::test_a_write_ahead_log_is_written_again",),
     ),
     Mutant(
-        "SQLite does not look whether its file is in doubt",
+        "SQLite does not check whether its file is in doubt",
         "law 4, ST-6",
         "stores/sqlite/file.py::SqliteFile.take_turn",
         "if doubt_of(self._lock) is not None: self._resolve_doubt()",

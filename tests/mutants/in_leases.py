@@ -1,4 +1,4 @@
-"""Mutants in how leases are renewed and how calls to a store are repeated."""
+"""Planted bugs in renewing leases and in retrying calls to a store."""
 
 from tests.mutants.mutant import Mutant
 
@@ -65,7 +65,7 @@ IN_LEASES = (
         (f"{RETRIES}::test_a_run_completes_whichever_call_fails_once",),
     ),
     Mutant(
-        "every error of a store is repeated",
+        "every error of a store is retried",
         "law 4",
         "stores/retrying.py::RetryingStore.repeat",
         "except Unavailable as error: return self.retry(error, act)",
@@ -73,7 +73,7 @@ IN_LEASES = (
         (f"{RETRIES}::test_other_errors_are_not_retried",),
     ),
     Mutant(
-        "a store is asked again under a lost lease",
+        "a store is called again under a lost lease",
         "law 6",
         "stores/retrying.py::RetryingStore.check",
         "self._lost is not None",
@@ -97,7 +97,7 @@ IN_LEASES = (
         (f"{OUTAGES}::test_the_tool_is_stopped_before_another_worker_can_take_the_lease",),
     ),
     Mutant(
-        "a server that is away ends the run",
+        "an outage of the server ends the run",
         "law 4",
         "stores/postgres/errors.py::connection_error",
         "StoreError if _PERMANENT_TEXTS.search(text) else Unavailable",

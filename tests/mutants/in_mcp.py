@@ -1,4 +1,4 @@
-"""Mutants in `tools/mcp/`: whose hints count, what a server sees, and what becomes of it."""
+"""Planted bugs in `tools/mcp/`: trusted hints, the environment of a server, and its lifetime."""
 
 from tests.mutants.mutant import Mutant
 
@@ -13,7 +13,7 @@ WAKING = "tests/tools/mcp/test_waking.py"
 
 IN_MCP = (
     Mutant(
-        "a stranger's hints are believed",
+        "hints of an untrusted server are used",
         "law 6",
         "tools/mcp/conversion.py::replay_of",
         "server.trusted and is_safe_hint",
@@ -21,7 +21,7 @@ IN_MCP = (
         (f"{DECLARING}::test_hints_count_only_from_trusted_servers",),
     ),
     Mutant(
-        "a stranger's tool is safe if the log says so",
+        "the tool of an untrusted server is safe if the log says so",
         "law 6",
         "tools/mcp/pool.py::McpTool.__init__",
         '"safe" if ... else "never"',
@@ -45,7 +45,7 @@ IN_MCP = (
         (f"{SERVERS}::test_tools_run_from_their_declarations_alone",),
     ),
     Mutant(
-        "a listing is told in the order of the server",
+        "tools are declared in the order of the server",
         "law 8",
         "tools/mcp/conversion.py::declare_tools",
         "sorted(listed, key=lambda one: one.name)",
@@ -53,7 +53,7 @@ IN_MCP = (
         (f"{DECLARING}::test_the_order_of_a_listing_does_not_matter",),
     ),
     Mutant(
-        "two readings of one name",
+        "one declared name has two meanings",
         "law 13",
         "tools/mcp/conversion.py::tool_name",
         'f"{server}__".find("__") == len(server)',
@@ -101,7 +101,7 @@ IN_MCP = (
         (f"{SERVERS}::test_every_page_is_listed",),
     ),
     Mutant(
-        "a dead server stays dead",
+        "a dead server is not restarted",
         "RUN-7",
         "tools/mcp/pool.py::ServerPool._connection",
         "found is None or found.is_over",
@@ -109,7 +109,7 @@ IN_MCP = (
         (f"{SERVERS}::test_a_crash_is_an_error_and_the_next_call_restarts_the_server",),
     ),
     Mutant(
-        "an end is not heard",
+        "the end of a server is not noticed",
         "RUN-7",
         "tools/mcp/transport.py::_ObservedStream.__anext__",
         "self._on_end()",
@@ -117,7 +117,7 @@ IN_MCP = (
         (f"{SERVERS}::test_a_crash_is_an_error_and_the_next_call_restarts_the_server",),
     ),
     Mutant(
-        "the newest greeting is the only one",
+        "only the newest handshake is tried",
         "RUN-7",
         "tools/mcp/connection.py::Connection._start",
         'fault = await self._attempt("legacy")',
@@ -125,7 +125,7 @@ IN_MCP = (
         (f"{SERVERS}::test_a_server_of_an_old_protocol_version",),
     ),
     Mutant(
-        "a server that ignores the newest greeting gets no other",
+        "a server that ignores the newest handshake gets no other",
         "RUN-7",
         "tools/mcp/connection.py::_Client._build_session.send_within_limit",
         "anyio.move_on_after(self.probe_s)",
@@ -133,7 +133,7 @@ IN_MCP = (
         (f"{SERVERS}::test_a_server_that_ignores_unknown_requests",),
     ),
     Mutant(
-        "a server that forgot us is not asked again",
+        "a call is not repeated after the server lost its session",
         "RUN-7",
         "tools/mcp/connection.py::Connection._failed",
         "return StaleConnection()",
@@ -149,7 +149,7 @@ IN_MCP = (
         (f"{HTTP}::test_a_server_that_loses_the_session_before_listing_its_tools",),
     ),
     Mutant(
-        "an answer that was lost counts as one",
+        "a lost answer is not recognised as lost",
         "law 6",
         "tools/mcp/connection.py::Connection._failed",
         "error.message.startswith(_LOST_ANSWER_PREFIXES)",
@@ -157,7 +157,7 @@ IN_MCP = (
         (f"{HTTP}::test_an_invalid_answer_is_an_error",),
     ),
     Mutant(
-        "who leaves twice leaves servers behind",
+        "a cancelled exit leaves servers running",
         "RUN-7",
         "tools/mcp/pool.py::_wait_despite_cancellation",
         "cancelled = error",
@@ -165,7 +165,7 @@ IN_MCP = (
         (f"{SERVERS}::test_servers_end_though_leaving_is_cancelled_repeatedly",),
     ),
     Mutant(
-        "a server is torn away while it ends",
+        "a server is killed while it ends",
         "RUN-7",
         "tools/mcp/connection.py::Connection.close",
         "self._scope",
@@ -173,7 +173,7 @@ IN_MCP = (
         (f"{SERVERS}::test_servers_end_though_leaving_is_cancelled_repeatedly",),
     ),
     Mutant(
-        "a tool of a server goes by any name",
+        "a tool of a server may have any name",
         "law 13",
         "tools/mcp/conversion.py::parse_source",
         'declared.get("name") != tool_name(source.server.name, source.tool)',
@@ -181,7 +181,7 @@ IN_MCP = (
         (f"{DECLARING}::test_a_name_that_does_not_match_its_server_is_refused",),
     ),
     Mutant(
-        "an answer has no bound",
+        "the size of an answer is not limited",
         "RUN-7",
         "tools/mcp/transport.py::_http_client.inspect",
         "response.stream = _BoundedBody(response)",
@@ -189,7 +189,7 @@ IN_MCP = (
         (f"{HTTP}::test_secrets_come_from_variables", f"{HTTP}::test_an_invalid_answer_is_an_error"),
     ),
     Mutant(
-        "a line has no bound",
+        "the length of a line is not limited",
         "RUN-7",
         "tools/mcp/guard.py::_relay",
         "line > LINE_BYTES",
@@ -197,7 +197,7 @@ IN_MCP = (
         (f"{GUARD}::test_a_line_without_end",),
     ),
     Mutant(
-        "a server outlives its harness",
+        "a server outlives its worker",
         "RUN-7",
         "tools/mcp/guard.py::_Server.__init__",
         'f"{end},{parents_end}"',
@@ -229,7 +229,7 @@ IN_MCP = (
         (f"{SERVERS}::test_servers_end_with_their_context",),
     ),
     Mutant(
-        "servers end with the first who leaves",
+        "servers end with the first task that leaves",
         "RUN-7",
         "tools/mcp/pool.py::ServerPool.__aexit__",
         "if self._users: return",
@@ -256,7 +256,7 @@ IN_MCP = (
         ("tests/app/test_event_loop.py::test_a_run_starts_a_server_once",),
     ),
     Mutant(
-        "one that never greets is waited for by nobody",
+        "a server without a handshake is not ended with its last waiter",
         "RUN-7",
         "tools/mcp/connection.py::Connection._client",
         "self._waiting == 1 and not self._ready.done()",
@@ -272,7 +272,7 @@ IN_MCP = (
         ("tests/app/test_event_loop.py::test_a_server_that_was_broken_is_asked_again_by_the_next_run",),
     ),
     Mutant(
-        "a malformed tool costs all of its server",
+        "a malformed tool removes all tools of its server",
         "RUN-7",
         "tools/mcp/connection.py::Connection._filter_tools",
         'content.result["tools"] = kept',
@@ -280,7 +280,7 @@ IN_MCP = (
         (f"{LIVING}::test_a_malformed_tool_affects_no_other_tool",),
     ),
     Mutant(
-        "a program that prints a key holds up the loop",
+        "a key command blocks the event loop",
         "RUN-12",
         "app/models.py::KeyCommandProvider._stream_with_new_key",
         "await run_in_daemon_thread(self._open)",
@@ -288,7 +288,7 @@ IN_MCP = (
         ("tests/app/test_models_key_cache.py::test_everybody_else_goes_on_while_a_program_prints_a_key_anew",),
     ),
     Mutant(
-        "a picture is lost in silence",
+        "an image of a result is dropped without a notice",
         "RUN-7",
         "tools/mcp/conversion.py::_part_text",
         "f\"[{kind}: {part.get('mimeType')}, {_decoded_size(part.get('data'))}{end}]\"",

@@ -1,4 +1,4 @@
-"""Mutants in `replaying/`: what is told again, and what a replay must not pass over."""
+"""Planted bugs in `runtime/replay/`: what is replayed, and which differences a replay must report."""
 
 from tests.mutants.mutant import Mutant
 
@@ -8,7 +8,7 @@ PLAYS = "tests/laws/test_kernel_replay.py::test_any_session_becomes_idle_and_can
 
 IN_REPLAYING = (
     Mutant(
-        "a replay compares nothing",
+        "a replay does not compare entries",
         "law 11, RUN-14",
         "runtime/replay/recording.py::ReplayStore._compare",
         "recorded.raw != line.raw",
@@ -16,7 +16,7 @@ IN_REPLAYING = (
         (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "the last thing a worker did is where it parted",
+        "a replay continues after the first difference",
         "RUN-14",
         "runtime/replay/recording.py::ReplayStore.append",
         "self.ended",
@@ -24,7 +24,7 @@ IN_REPLAYING = (
         (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "a replay waits for ever",
+        "a replay waits without a limit",
         "RUN-14",
         "runtime/replay/verification.py::_replay_worker",
         "stalled.done() and not waking.done()",
@@ -32,7 +32,7 @@ IN_REPLAYING = (
         (f"{VERIFY}::test_removed_and_repeated_results_are_reported",),
     ),
     Mutant(
-        "any result of a reply is a sub-agent's",
+        "any result of a reply counts as that of a sub-agent",
         "law 11",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.run_subagent.is_over",
         "_is_result(entry, task.reply_id, task.tool_call_id)",
@@ -40,7 +40,7 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "a later failure to send is taken for one of the stream",
+        "a later send failure counts as one of the stream",
         "law 11, RUN-23",
         "runtime/replay/recorded_runtime.py::ReplayRuntime._send_failures",
         "order[last + 1 :]",
@@ -56,7 +56,7 @@ IN_REPLAYING = (
         (f"{DELIVERING}::test_delivery_on_every_store",),
     ),
     Mutant(
-        "a cut reply is told whole",
+        "an interrupted reply is replayed completely",
         "law 11",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.recorded_reply",
         "case ModelCall(reply_id=call.reply_id): return (parts, None)",
@@ -64,7 +64,7 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "what is clipped is told clipped",
+        "clipped text is replayed instead of the whole text",
         "law 11, VIEW-6",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.outcome",
         "self._blob_text(result.blob) if result.blob is not None else self.text_of(result.content)",
@@ -72,7 +72,7 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "results the runtime wrote are given to it",
+        "results that the runtime wrote count as given",
         "RUN-14",
         "runtime/replay/recording.py::_is_written_by_runtime",
         "return True",
@@ -80,7 +80,7 @@ IN_REPLAYING = (
         (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "the dead sit out their waits",
+        "a replay waits for crashed workers",
         "law 11, RUN-12",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.sleep",
         "self.recording.worker_is_gone",

@@ -1,4 +1,4 @@
-"""Planted bugs in `runtime/`: in which order things are done, and what is done once."""
+"""Planted bugs in `runtime/`: the order of actions, and actions that happen once."""
 
 from tests.mutants.mutant import Mutant
 
@@ -15,7 +15,7 @@ CHECKING = "tests/runtime/test_checks.py"
 
 IN_RUNTIME = (
     Mutant(
-        "a session is taken up though its model cannot be asked",
+        "a session is woken though its model is unavailable",
         "RUN-2",
         "runtime/wake.py::wake",
         "check_first_decision(runtime, session, verdict)",
@@ -26,7 +26,7 @@ IN_RUNTIME = (
         ),
     ),
     Mutant(
-        "a session is begun though its model cannot be asked",
+        "a session is created though its model is unavailable",
         "RUN-2",
         "app/agent.py::Agent.run",
         "check_provider(runtime.open_provider, *split_model(self.model), self.params)",
@@ -34,7 +34,7 @@ IN_RUNTIME = (
         (f"{CHECKING}::test_running_without_a_key_makes_no_session",),
     ),
     Mutant(
-        "a cut reply is taken up again though its model cannot be asked",
+        "an interrupted reply is recovered though its model is unavailable",
         "RUN-2",
         "runtime/model_call.py::recover_reply",
         "check_model(step.runtime.open_provider, step.session.name, step.state)",
@@ -42,7 +42,7 @@ IN_RUNTIME = (
         (f"{CHECKING}::test_an_interrupted_reply_without_a_key_is_not_recovered",),
     ),
     Mutant(
-        "a sub-agent is begun though its model cannot be asked",
+        "a sub-agent is started though its model is unavailable",
         "RUN-2, TREE-6",
         "runtime/subagents.py::subagent_error",
         "check_provider(...)",
@@ -58,7 +58,7 @@ IN_RUNTIME = (
         (f"{CHECKING}::test_a_report_carries_the_error_and_the_usage_of_its_wake",),
     ),
     Mutant(
-        "a reply that was cut before it was stopped is forgotten",
+        "an interrupted reply that was cancelled is left out of the context",
         "RUN-12",
         "runtime/actions.py::cancel_turn",
         'step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else ""',
@@ -66,7 +66,7 @@ IN_RUNTIME = (
         ("tests/runtime/test_model_call.py::test_text_of_a_reply_cancelled_after_a_crash_stays_in_the_context",),
     ),
     Mutant(
-        "a beginning is not synced before the effect",
+        "`tool_started` is not synced before the effect",
         "law 4, law 6",
         "session.py",
         '{"call", "partial", "resumed", "activity"}',
@@ -74,7 +74,7 @@ IN_RUNTIME = (
         (f"{RUNNING}::test_tool_started_is_synced_then_the_tool_runs_then_its_result_is_written",),
     ),
     Mutant(
-        "the effect comes before its beginning",
+        "the effect comes before `tool_started`",
         "law 6",
         "runtime/tool_run.py::_start",
         "started = step.write(_tool_started_body(open_call, tool, intent), about=open_call.reply_id)",
@@ -105,7 +105,7 @@ IN_RUNTIME = (
         (f"{RUNNING}::test_a_cancel_stops_a_running_tool_and_keeps_its_output",),
     ),
     Mutant(
-        "a blob is written behind the entry that names it",
+        "a blob is written after the entry that names it",
         "LOG-12, law 4",
         "runtime/tool_run.py::_write_result",
         "now_ms = step.now_ms()",
@@ -121,7 +121,7 @@ IN_RUNTIME = (
         (f"{RUNNING}::test_output_is_clipped_when_it_is_written",),
     ),
     Mutant(
-        "a tool nobody declared is run",
+        "an undeclared tool is run",
         "RUN-7",
         "runtime/tool_run.py::_start",
         "tool is None or open_call.tool_call.name not in box.declared",
@@ -129,7 +129,7 @@ IN_RUNTIME = (
         ("tests/runtime/test_tool_run.py::test_an_installed_tool_that_is_not_declared_is_not_run",),
     ),
     Mutant(
-        "a receipt that cannot say counts as not begun",
+        "an unknown receipt counts as not started",
         "RUN-6",
         "runtime/tool_run.py::check_receipt",
         'answer == "not begun"',
@@ -137,7 +137,7 @@ IN_RUNTIME = (
         (f"{RUNNING}::test_a_receipt_without_an_answer_is_asked_of_a_person",),
     ),
     Mutant(
-        "a channel is told before the journal",
+        "a channel gets text before the journal",
         "law 5, RUN-8",
         "runtime/model_call.py::_ModelCallRun._emit",
         ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
@@ -153,7 +153,7 @@ IN_RUNTIME = (
         (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_crash_at_any_write_of_a_reply"),
     ),
     Mutant(
-        "sent before the flush",
+        "`sent` is written before the flush",
         "RUN-9",
         "runtime/actions.py::deliver.give",
         "await channel.end(reply_id)",
@@ -161,7 +161,7 @@ IN_RUNTIME = (
         (f"{ASKING}::test_a_reply_that_was_not_flushed_is_delivered_again", f"{ASKING}::test_the_order_of_a_reply"),
     ),
     Mutant(
-        "what a channel raises ends the worker",
+        "an exception of a channel ends the worker",
         "RUN-23",
         "runtime/actions.py::call_channel",
         "if step.rules_version < 2: raise",
@@ -169,7 +169,7 @@ IN_RUNTIME = (
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
     ),
     Mutant(
-        "a channel that raised is told more of the reply",
+        "a channel that raised gets more pieces of the reply",
         "RUN-23",
         "runtime/model_call.py::_ModelCallRun._send_to_channels",
         "del self.channels[name]",
@@ -177,7 +177,7 @@ IN_RUNTIME = (
         (f"{DELIVERING}::test_a_channel_that_raised_while_streaming_next_gets_the_whole_reply",),
     ),
     Mutant(
-        "a failure in mid-stream is not written",
+        "a send failure while streaming is not written",
         "RUN-23",
         "runtime/model_call.py::_ModelCallRun.run",
         "self._write_send_failures()",
@@ -201,7 +201,7 @@ IN_RUNTIME = (
         (f"{DELIVERING}::test_a_back_off_does_not_delay_the_turn",),
     ),
     Mutant(
-        "a channel that missed a new beginning keeps the old words",
+        "a channel that missed a restart keeps the old text",
         "RUN-8, RUN-23",
         "runtime/actions.py::deliver.give",
         "if resets: await channel.reset(reply_id)",
@@ -244,7 +244,7 @@ IN_RUNTIME = (
         (f"{DELIVERING}::test_a_parent_resends_while_its_sub_agent_waits_for_a_person",),
     ),
     Mutant(
-        "the call stands behind the request",
+        "the `call` entry is written after the request",
         "RUN-3",
         "runtime/model_call.py::_ModelCallRun.run",
         "self._write_call()\ncancel = await run_until_cancelled(self.step, self._stream(reply))",
@@ -252,7 +252,7 @@ IN_RUNTIME = (
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(
-        "a resumed reply forgets what it had said",
+        "a resumed reply loses its beginning",
         "RUN-8",
         "runtime/model_call.py::recover_reply",
         'prior if decision.strategy == "resume" else ""',
@@ -260,7 +260,7 @@ IN_RUNTIME = (
         ("tests/kernel/test_streaming.py::test_resumed_after_every_delta",),
     ),
     Mutant(
-        "a journal is sealed as often as it is found",
+        "a journal becomes an entry each time it is found",
         "RUN-8",
         "decide/assembly.py::partial_from_journal",
         "journal in tree.nodes or (subject is not None and _is_in_log(tree, subject))",
@@ -268,7 +268,7 @@ IN_RUNTIME = (
         (f"{ASKING}::test_a_partial_is_written_once",),
     ),
     Mutant(
-        "journals are left lying",
+        "journals are not dropped",
         "RUN-10",
         "runtime/wake.py::recover_journals",
         "session.store.drop(session.name, journal)",
@@ -276,7 +276,7 @@ IN_RUNTIME = (
         (f"{RUNNING}::test_live_output_of_a_killed_tool_is_part_of_its_result",),
     ),
     Mutant(
-        "a step shows no fence",
+        "a step appends without its fence",
         "law 6",
         "runtime/step.py::Step.write",
         "self.session.append(..., lease=self.lease)",
@@ -287,7 +287,7 @@ IN_RUNTIME = (
         ),
     ),
     Mutant(
-        "what was decided on is not what it stands behind",
+        "a step does not check that its log is unchanged",
         "RUN-1",
         "runtime/step.py::Step.write",
         "None if self.has_written else self.decided_at_seq",
@@ -298,7 +298,7 @@ IN_RUNTIME = (
         ),
     ),
     Mutant(
-        "a session at rest is taken up",
+        "a worker attaches to an idle session",
         "RUN-1",
         "runtime/wake.py::wake",
         "_is_idle(verdict.decision)",
@@ -306,7 +306,7 @@ IN_RUNTIME = (
         (f"{STEP}::test_an_idle_session_gets_no_lease_and_no_entry",),
     ),
     Mutant(
-        "an empty summary is a fold",
+        "an empty summary is accepted",
         "RUN-16",
         "runtime/compaction.py::_SummaryRequest._rejection",
         "if not self._summary: ...",
@@ -314,7 +314,7 @@ IN_RUNTIME = (
         (f"{FOLDING}::test_an_unusable_summary_changes_nothing_and_the_turn_ends",),
     ),
     Mutant(
-        "a request is rebuilt from what came later",
+        "a request is rebuilt with later entries",
         "VIEW-9",
         "runtime/model_request.py::branch_at_call",
         "call.seq or 0",
@@ -330,7 +330,7 @@ IN_RUNTIME = (
         (f"{PREFIX}::test_each_request_can_be_rebuilt",),
     ),
     Mutant(
-        "the summary of a call is told with its own words",
+        "a rebuilt request omits its injected text",
         "VIEW-9",
         "runtime/model_request.py::context_of_call",
         "msgspec.structs.replace(context, injected=call.injected)",
@@ -338,7 +338,7 @@ IN_RUNTIME = (
         (f"{REQUESTS}::test_every_call_of_the_long_session_is_rebuilt",),
     ),
     Mutant(
-        "a window parts a call from its result",
+        "a window separates a call from its result",
         "law 7, law 8",
         "projections/context.py::_window_start",
         "max(at for at in group_starts([message for _, message in items]) if at <= start)",
@@ -354,7 +354,7 @@ IN_RUNTIME = (
         (f"{PREFIX}::test_each_request_begins_with_the_one_before",),
     ),
     Mutant(
-        "a child is made before it is named",
+        "a child is created before it is named in the log",
         "TREE-6",
         "runtime/tool_run.py::write_spawned",
         "child = step.runtime.clock.new_id()",
@@ -365,7 +365,7 @@ IN_RUNTIME = (
         (f"{LIVE}::test_a_crash_anywhere_makes_no_second_child",),
     ),
     Mutant(
-        "a child is told its task again",
+        "a child gets its task again",
         "TREE-6",
         "runtime/subagents.py::_write_settings_and_prompt",
         "not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes)",
@@ -373,7 +373,7 @@ IN_RUNTIME = (
         (f"{LIVE}::test_a_parent_waits_while_its_child_waits_for_a_person",),
     ),
     Mutant(
-        "sub-agents go as deep as they like",
+        "the depth of sub-agents is not limited",
         "TREE-6",
         "runtime/subagents.py::_child_settings",
         "depth - 1 if isinstance(depth, int) else 0",
@@ -381,7 +381,7 @@ IN_RUNTIME = (
         (f"{LIVE}::test_a_child_is_a_session_whose_last_reply_is_the_result",),
     ),
     Mutant(
-        "a cancelled parent leaves its child at work",
+        "cancelling a parent does not cancel its child",
         "RUN-12",
         "runtime/actions.py::settle_tool_call",
         "decision.open_call.child_session is not None",
@@ -397,7 +397,7 @@ IN_RUNTIME = (
         ("tests/faults/test_live_output.py::test_a_killed_worker_leaves_clipped_output[files]",),
     ),
     Mutant(
-        "parts of a journal that fit into no line are written all the same",
+        "parts of a journal that fit into no line are written",
         "RUN-10",
         "decide/assembly.py::fit_entry_content",
         "fits_entry(content)",
@@ -413,7 +413,7 @@ IN_RUNTIME = (
         (f"{JOURNALS}::test_omitted_parts_leave_a_mark[a call nested too deep]",),
     ),
     Mutant(
-        "a clipped text is resumed",
+        "clipped text is resumed",
         "RUN-8",
         "decide/retries.py::_is_whole_text",
         "isinstance(part, Text) and part.blob is None",
@@ -421,7 +421,7 @@ IN_RUNTIME = (
         ("tests/decide/test_retries.py::test_a_clipped_text_is_not_resumed",),
     ),
     Mutant(
-        "a reply nested too deep is listened to",
+        "a reply that is nested too deep is accepted",
         "RUN-3",
         "runtime/model_request.py::_EntryCapacity.add",
         "TOO_NESTED if is_too_deep or self._brackets < 0 else None",
@@ -429,7 +429,7 @@ IN_RUNTIME = (
         ("tests/runtime/test_model_stream.py::test_a_reply_that_no_line_can_hold_is_stopped[deep]",),
     ),
     Mutant(
-        "a fault's message is kept whole",
+        "the message of a fault is not clipped",
         "RUN-3",
         "runtime/step.py::Step.fault_message",
         "clip(valid_utf8(message))[0] if self.rules_version >= 2 else message",
