@@ -83,8 +83,7 @@ def test_a_scan_of_a_fork_equals_a_tree():
         child = fork(story.session, nodes[at % len(nodes)])
         child.say("and then")
         grandchild = fork(child, list(child.read().tree.nodes)[-1 - back % 2])
-        raw = damaged(bytes_of(story), hurts)
-        store._log(name).data[:] = raw
+        store.replace(story.session.id, name, damaged(bytes_of(story), hurts))
         for session in (child.name, grandchild.name):
             found = _outcome(_scanned, store, session)
             assert found == _outcome(_read, store, session)

@@ -84,7 +84,7 @@ def test_a_streamed_overview_of_a_fork():
         tell(more, child)
         grandchild = _forked(child, further)
         grandchild.user("and then")
-        store._log(name).data[:] = damaged(bytes_of(story), hurts)
+        store.replace(story.session.id, name, damaged(bytes_of(story), hurts))
         for session in (child.session.name, grandchild.session.name):
             states[getattr(_agree(store, session), "state", "refused")] += 1
 

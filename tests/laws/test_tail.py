@@ -110,7 +110,7 @@ def test_tail_after_a_noted_torn_tail():
     """A torn line that a later append has noted does not cause a read of the whole log."""
     story = tell([("user", 1), ("reply", 0), ("compact", None), ("user", 2)])
     store, session = story.store, story.session.id
-    store._log(session).data.extend(b'{"v":1,"seq":5,"type":"mes')
+    store.plant(session, b'{"v":1,"seq":5,"type":"mes')
     again = type(story.session)(store, session, clock=story.session.clock)
     again.say("after the crash")
     log = read_active(store, session)

@@ -87,6 +87,7 @@ class Rig:
         self.outside = Outside()
         self.channel = self.outside.channel = Spying(self.events)
         self.outside.interrupt = lambda: self.events.append(("effect", ""))
+        self.replies = replies
         self.provider: OpenProvider = Play(replies, summary=summary, can_resume=can_resume)
         self.policy = Policy(**agreed)
         self.hooks = ()

@@ -82,7 +82,7 @@ def test_live_output_of_a_killed_tool_is_part_of_its_result():
 
 def _write_of(rig, kind):
     """The number of the write at which an undisturbed worker appends that kind of entry."""
-    twin = Rig(rig.provider._replies, **{name: getattr(rig.policy, name) for name in ("clip", "unknown")})
+    twin = Rig(rig.replies, **{name: getattr(rig.policy, name) for name in ("clip", "unknown")})
     twin.session.say("Go.")
     twin.kinds()
     twin.wake()

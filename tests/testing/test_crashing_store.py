@@ -2,7 +2,6 @@
 
 import pytest
 
-from wakelog.log.integrity import LogEnd
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 from wakelog.testing.store_rig import body, make
@@ -22,15 +21,14 @@ class DyingRig:
         self.now += seconds
 
     def plant(self, session, raw):
-        self.under._log(session).data.extend(raw)
+        self.under.plant(session, raw)
 
     def files(self, session):
         return ()
 
     def corrupt(self, session, old, new):
-        log = self.under._log(session)
-        log.data[:] = log.data.replace(old, new)
-        log.end = LogEnd()
+        name = self.under.name(session)
+        self.under.replace(session, name, b"".join(line.bytes for line in self.under.load(name)).replace(old, new))
 
 
 class TestDyingStore(StoreSuite):

@@ -64,7 +64,7 @@ def test_a_streamed_row_of_a_fork_equals_that_of_the_tree(steps, more, hurts, at
     tell(more, child)
     grandchild = _forked(child, further)
     grandchild.user("and then")
-    store._log(name).data[:] = damaged(bytes_of(story), hurts)
+    store.replace(story.session.id, name, damaged(bytes_of(story), hurts))
     for session in (child.session.name, grandchild.session.name):
         row, _ = row_of(StreamSummarizer(store, SessionStat(session, 1, 1)))
         expected = expected_row(store, session)
