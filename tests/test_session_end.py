@@ -50,7 +50,7 @@ def test_open_calls_prevent_the_end():
 
 def test_undelivered_replies_prevent_the_end():
     rig = Rig(PAY)
-    rig.outside.channel.breaks = True
+    rig.channel.breaks = True
     rig.say("Go on.")
     with pytest.raises(Conflict, match="not delivered to outbox"):
         rig.session.end()

@@ -20,6 +20,7 @@ from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
+from wakelog.tools.function_tool import as_tools
 
 SCRIPT = '{"text": "Hello."}\n{"text": "Again."}\n'
 
@@ -164,8 +165,8 @@ def test_a_plain_function_is_a_tool_that_never_runs_twice():
         return f"Hello, {name}"
 
     store = MemoryStore()
-    agent = Agent(model="demo", tools=[greet])  # type: ignore[arg-type]
-    assert [(each.name, each.replay) for each in agent.tools] == [("greet", "never")]
+    agent = Agent(model="demo", tools=[greet])
+    assert [(each.name, each.replay) for each in as_tools(agent.tools)] == [("greet", "never")]
     session = agent.begin(store)
     session.say('use greet with {"name": "Ada"}')
     assert "Hello, Ada" in asyncio.run(wake(LiveRuntime(store, tools=[greet]), session)).text

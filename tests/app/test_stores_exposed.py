@@ -9,7 +9,7 @@ import os
 import pytest
 
 from tests.cli.test_damage_told import LISTS, WRITES, ways_to_read
-from tests.faults.foreign import IS_ROOT, STRANGER, STRANGERS, owing
+from tests.faults.foreign import IS_ROOT, STRANGER, STRANGERS, runnable_session
 from wakelog.forking import fork
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.sqlite import SqliteStore
@@ -36,7 +36,7 @@ def marker(shell):
 @pytest.fixture
 def foreign(shell, store, marker):
     """A session of another user with an unanswered prompt, whose tool runs without approval."""
-    session = owing(store, str(marker))
+    session = runnable_session(store, str(marker))
     expose(store.folder.log_path(session.name))
     return session
 
@@ -92,7 +92,7 @@ def test_the_kind_of_the_error(shell, foreign):
 
 def test_waking_all_refuses_one_and_continues(shell, store, foreign, marker):
     """The other sessions are woken, and the exit code reports the refusal."""
-    ours = owing(store, f"{marker}-ours")
+    ours = runnable_session(store, f"{marker}-ours")
     answer = shell("wake", "--all", "--json")
     assert answer.code == 7, answer.err
     states = {row["name"]: row["state"] for row in answer.rows if row["event"] == "end"}
@@ -128,7 +128,7 @@ def test_a_sub_agent_of_another_user(shell, store, marker):
 
 def test_a_store_that_all_may_write(shell, store, marker):
     """Nothing in it is run and nothing is created there; it is listed with a warning."""
-    session = owing(store, str(marker))
+    session = runnable_session(store, str(marker))
     os.chmod(shell.store, 0o1777)
     for words in (("wake", session.name), ("run", "hello"), ("run", "-s", session.name, "hello")):
         answer = shell(*words, typed="")
@@ -143,7 +143,7 @@ def test_a_store_that_all_may_write(shell, store, marker):
 def test_a_database_that_all_may_write(shell, marker):
     """The same for a SQLite file and each file beside it."""
     store, url = SqliteStore(str(shell.folder / "s.db")), f"sqlite:{shell.folder}/s.db"
-    session = owing(store, str(marker))
+    session = runnable_session(store, str(marker))
     for ending in ("", "-wal", "-shm", "-lock"):
         os.chmod(f"{shell.folder}/s.db{ending}", 0o602)
         assert shell("wake", session.name, "--store", url).code == 7
@@ -213,7 +213,7 @@ def test_json_output_is_unchanged(shell, told):
 
 def test_other_files_that_are_read_are_warned_of(shell, store, marker):
     """A blob, and the log that a fork inherits from."""
-    session = owing(store, str(marker))
+    session = runnable_session(store, str(marker))
     child = fork(session)
     (blob,) = [blob for blob in store.blobs.stored() if blob.bytes == len(b"an image")]
     path = shell.store / ".blobs" / blob.digest[7:9] / blob.digest[7:]

@@ -1,4 +1,4 @@
-"""What the child processes of the fault tests do. Run as `python -m tests.faults.children WHAT FOLDER …`.
+"""Child processes of the fault tests. Run as `python -m tests.faults.children WHAT FOLDER …`.
 
 Everything a child acknowledges it prints at once, one line each: what was printed must be in the log.
 A `WakelogError` is printed as one line of JSON; anything else is a traceback, and the test fails.
@@ -27,18 +27,18 @@ from wakelog.transfer.garbage import DAY_S, collect
 
 
 def wait_for(word: str) -> None:
-    """Waits until the parent says a word."""
+    """Wait until the parent sends a word."""
     heard = sys.stdin.readline().strip()
     assert heard == word, heard
 
 
 def tell(*words: object) -> None:
-    """Says a line to the parent."""
+    """Send a line to the parent."""
     print(*words, flush=True)
 
 
 def refused(error: WakelogError) -> str:
-    """An error as the tests read it."""
+    """An error in the form that the tests read."""
     said = {"error": type(error).__name__, "kind": error.kind, "message": error.message, "hint": error.hint}
     return json.dumps(said)
 
@@ -47,19 +47,19 @@ def refused(error: WakelogError) -> str:
 
 
 def peak_mb() -> int:
-    """The most memory this program ever had. What the kernel counts per process would include its parent's."""
+    """The peak memory of this program. The kernel's figure per process would include its parent's."""
     with open("/proc/self/status", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) // 1024
 
 
 def read_all(times: str, *folders: str) -> None:
-    """Reads logs in every way, appends to them so many times, reads them again, and says what memory that took."""
+    """Read logs in every way, append to them, read them again, and report the memory that it took."""
     for folder in folders:
         tell(json.dumps(seen_in(folder, NAME, int(times))))
 
 
 def seen_in(folder: str, name: str, times: int) -> dict[str, object]:
-    """What one log gives, before and after its appends."""
+    """The results of reading one log, before and after appends to it."""
     store = JsonlStore(folder)
     for way in (read_log, read_active):
         log = way(store, name)
@@ -81,7 +81,7 @@ def seen_in(folder: str, name: str, times: int) -> dict[str, object]:
 
 
 def look(folder: str) -> None:
-    """Reads a log in a folder that cannot be written, and says what an attempt to write gives."""
+    """Read a log in a folder that cannot be written, and report the result of an attempt to write."""
     store = JsonlStore(folder)
     tell(len(read_log(store, NAME).entries))
     tell(len(read_active(store, NAME).entries))
@@ -94,7 +94,7 @@ def look(folder: str) -> None:
 
 
 def say_once(folder: str, name: str) -> str:
-    """Says something as a newcomer to the session; gives the entry's id, or the error."""
+    """Append a message with a new session object; return the id of the entry, or the error."""
     try:
         return Session(JsonlStore(folder), name).say("and on").id
     except WakelogError as error:
@@ -105,7 +105,7 @@ def say_once(folder: str, name: str) -> str:
 
 
 def append_stubbornly(folder: str, count: str) -> None:
-    """Appends `count` messages, each by its id, each tried again after an error; says what happened each time."""
+    """Append `count` messages by id, repeat each after an error, and report every result."""
     session = Session(JsonlStore(folder), NAME)
     for number in range(int(count)):
         entry_id = f"m{number}"
@@ -120,7 +120,7 @@ def append_stubbornly(folder: str, count: str) -> None:
 
 
 def append_carelessly(folder: str, count: str) -> None:
-    """The same without the retry: a failed append is told as kept. What must never be possible, made possible."""
+    """Control: without the retry, a failed append is reported as acknowledged."""
     session = Session(JsonlStore(folder), NAME)
     for number in range(int(count)):
         entry_id = f"m{number}"
@@ -130,7 +130,7 @@ def append_carelessly(folder: str, count: str) -> None:
 
 
 def append_once(folder: str, entry_id: str) -> None:
-    """Tries once to append a message by its id behind the first three entries; says what happened."""
+    """Try once to append a message by its id after the first three entries; report the result."""
     store = JsonlStore(folder)
     try:
         sealed = store.append(NAME, b'{"type":"custom","id":"%s"}' % entry_id.encode(), after=2 + int(entry_id[1:]))
@@ -141,7 +141,7 @@ def append_once(folder: str, entry_id: str) -> None:
 
 
 def fill(folder: str, copy: str, kind: str) -> None:
-    """Appends until the disk is full, makes space, goes on, and takes the log to a place that can be looked at."""
+    """Append until the disk is full, free space, continue, and copy the log to a place where the test can read it."""
     store = JsonlStore(os.path.join(folder, "store"))
     session = Session.create(store)
     ballast = Ballast(folder, kind)
@@ -162,7 +162,7 @@ def fill(folder: str, copy: str, kind: str) -> None:
 
 
 class Ballast:
-    """What keeps the disk nearly full: a file that takes up the space, or a limit on every file's size."""
+    """Keeps the disk nearly full: a file that takes up the space, or a limit on the size of every file."""
 
     def __init__(self, folder: str, kind: str) -> None:
         self._file = os.path.join(folder, "ballast") if kind == "disk" else None
@@ -177,7 +177,7 @@ class Ballast:
         return self._stands
 
     def drop(self) -> None:
-        """Makes space."""
+        """Free the space."""
         self._stands = False
         if self._file is not None:
             os.unlink(self._file)
@@ -186,7 +186,7 @@ class Ballast:
 
 
 def create(folder: str, session_id: str, tries: str) -> None:
-    """Creates a session by its id, as often as asked; says what happened each time."""
+    """Create a session by its id several times; report every result."""
     for _ in range(int(tries)):
         try:
             session = Session.create(JsonlStore(folder), session_id=session_id)
@@ -200,7 +200,7 @@ def create(folder: str, session_id: str, tries: str) -> None:
 
 
 def say(folder: str, label: str, count: str) -> None:
-    """Says messages at the head as fast as it can, after a common start."""
+    """Append messages at the head as fast as possible, after a common start."""
     session = Session(JsonlStore(folder), NAME)
     tell("ready")
     wait_for("go")
@@ -210,7 +210,7 @@ def say(folder: str, label: str, count: str) -> None:
 
 
 def wander(folder: str, label: str, count: str) -> None:
-    """Moves the head about, to one old node after another."""
+    """Move the head to one old node after another."""
     session = Session(JsonlStore(folder), NAME)
     tell("ready")
     wait_for("go")
@@ -221,7 +221,7 @@ def wander(folder: str, label: str, count: str) -> None:
 
 
 def ensure(folder: str, count: str) -> None:
-    """Creates sessions that others are creating too."""
+    """Create sessions that other processes create at the same time."""
     tell("ready")
     wait_for("go")
     for number in range(int(count)):
@@ -232,7 +232,7 @@ def ensure(folder: str, count: str) -> None:
 
 
 def hold(folder: str, holder: str, ttl_s: str) -> None:
-    """Takes the lease, then appends under it each time it is told to, and says how that went."""
+    """Take the lease, then append under it at each command, and report the results."""
     session = Session(JsonlStore(folder), NAME)
     lease = session.acquire(holder, ttl_s=float(ttl_s))
     tell("holds", lease.fence)
@@ -246,7 +246,7 @@ def hold(folder: str, holder: str, ttl_s: str) -> None:
 
 
 def hold_unfenced(folder: str, holder: str, ttl_s: str) -> None:
-    """The same with the fence check taken out: what must never be possible, made possible."""
+    """Control: the same without the fence check."""
     JsonlStore._check_fence = lambda *_: None  # type: ignore[method-assign]
     hold(folder, holder, ttl_s)
 
@@ -255,7 +255,7 @@ def hold_unfenced(folder: str, holder: str, ttl_s: str) -> None:
 
 
 def put(folder: str, content: str, tries: str) -> None:
-    """Puts a blob, as often as asked; says what happened each time, and what is stored then."""
+    """Put a blob several times; report every result and the stored content."""
     blobs = JsonlStore(folder).blobs
     for _ in range(int(tries)):
         try:
@@ -268,7 +268,7 @@ def put(folder: str, content: str, tries: str) -> None:
 
 
 def put_in_place(folder: str, content: str, tries: str) -> None:
-    """The same with content that is written under its own name, in two halves: made possible to see it found."""
+    """Control: the same with content that is written under its final name, in two halves."""
 
     def write(shelf: str, path: str, raw: bytes) -> None:
         with open(path, "wb", buffering=0) as file:
@@ -276,12 +276,12 @@ def put_in_place(folder: str, content: str, tries: str) -> None:
                 file.write(half)
                 os.fsync(file.fileno())
 
-    blob_files._write = write
+    blob_files._write = write  # type: ignore[assignment]
     put(folder, content, tries)
 
 
 def put_too_much(folder: str, limit: str) -> None:
-    """Puts a blob that is larger than any file may be, and once more when it may."""
+    """Put a blob that is larger than the file size limit, and again after the limit is raised."""
     _, highest = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), highest))
     put(folder, "x" * 2 * int(limit), "1")
@@ -290,7 +290,7 @@ def put_too_much(folder: str, limit: str) -> None:
 
 
 def put_the_same(folder: str, count: str) -> None:
-    """Puts what others are putting too."""
+    """Put blobs that other processes put at the same time."""
     blobs = JsonlStore(folder).blobs
     tell("ready")
     wait_for("go")
@@ -299,7 +299,7 @@ def put_the_same(folder: str, count: str) -> None:
 
 
 def put_and_name(folder: str, label: str, count: str) -> None:
-    """Puts blobs that are there already, old and named by nobody, and then names each in the log."""
+    """Put blobs that exist already, are old and named by no log, and then name each in the log."""
     store = JsonlStore(folder)
     session = Session.create(store, session_id=label)
     tell("ready")
@@ -308,7 +308,7 @@ def put_and_name(folder: str, label: str, count: str) -> None:
         content = f"{label} {number}".encode()
         digest = store.blobs.put(content).digest
         name = digest.removeprefix("sha256:")
-        # A collector may have been as quick as that only if it did what it must not do.
+        # Collection finishes this early only if it removes blobs that it must not remove.
         os.utime(os.path.join(folder, ".blobs", name[:2], name), (1, 1))
         ref = store.blobs.put(content)
         session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
@@ -316,7 +316,7 @@ def put_and_name(folder: str, label: str, count: str) -> None:
 
 
 def collect_on(folder: str) -> None:
-    """Collects again and again until it is told to stop; says how often, and how much it removed."""
+    """Collect garbage until told to stop; report how often, and how much was removed."""
     store = JsonlStore(folder)
     tell("ready")
     wait_for("go")
@@ -337,7 +337,7 @@ CHILDREN: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
-    """Runs one of them."""
+    """Run the function that the first argument names."""
     what, *words = sys.argv[1:]
     CHILDREN[what](*words)
 

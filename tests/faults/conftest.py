@@ -1,4 +1,4 @@
-"""Where the fault tests keep their stores: on the disk, or in memory where ten thousand files are written."""
+"""Folders for the stores of the fault tests: on the disk, or in memory where ten thousand files are written."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def quick_folder(tmp_path) -> Iterator[str]:
-    """A folder for sweeps: on a file system without a disk under it, where there is one."""
+    """A folder for sweeps: in memory, where such a file system exists."""
     if not os.access("/dev/shm", os.W_OK) or shutil.disk_usage("/dev/shm").free < 32 * 1024 * 1024:
         yield str(tmp_path / "store")
         return

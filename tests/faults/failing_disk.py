@@ -1,4 +1,4 @@
-"""A disk that refuses the n-th write and remembers what it got. Run as `python -m tests.faults.failing_disk FOLDER`.
+"""A disk that refuses the n-th write and records its contents. Run as `python -m tests.faults.failing_disk FOLDER`.
 
 It serves FOLDER/disk over FUSE, and takes commands on its standard input, one line each, answered by one line:
 
@@ -24,7 +24,7 @@ _NEVER = 1 << 62
 
 
 class FailingDisk:
-    """See the head of the file. `written` is what reads give; `flushed` lags behind it until the next flush."""
+    """See the module docstring. Reads return `written`; `flushed` is updated at each flush."""
 
     def __init__(self, size: int) -> None:
         self.size = size

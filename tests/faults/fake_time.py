@@ -1,14 +1,20 @@
-"""An event loop whose time is made up: it jumps to the next timer as soon as there is nothing else to do.
+"""An event loop with simulated time: it jumps to the next timer as soon as there is nothing else to do.
 
-What takes a minute is over in milliseconds, and happens in the same order every time. Nothing may wait for a thread,
+A minute of loop time takes milliseconds, and events happen in the same order every time. Nothing may wait for a thread,
 a process or a socket in it.
 """
 
 import asyncio
+from collections import deque
+from typing import Any
 
 
 class FakeTimeLoop(asyncio.SelectorEventLoop):
-    """See above. `advance` is what a call that blocks the loop does to the time."""
+    """See above. `advance` moves the time, as a call that blocks the loop would."""
+
+    # Attributes of `asyncio.BaseEventLoop` that its type stub leaves out.
+    _ready: deque[Any]
+    _scheduled: list[Any]
 
     def __init__(self):
         super().__init__()
@@ -23,11 +29,11 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
     def _run_once(self):
         if not self._ready and self._scheduled:
             self._elapsed = max(self._elapsed, self._scheduled[0]._when)
-        super()._run_once()
+        super()._run_once()  # type: ignore[misc]
 
 
 class FakeUptime:
-    """See `stores.retrying.Uptime`: the time of such a loop."""
+    """See `stores.retrying.Uptime`: the time of a `FakeTimeLoop`."""
 
     def __init__(self, loop):
         self._loop = loop
@@ -40,7 +46,7 @@ class FakeUptime:
 
 
 def run_in(loop, coroutine):
-    """Runs a coroutine to its end in a loop of fake time."""
+    """Run a coroutine to its end in a `FakeTimeLoop`."""
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(coroutine)

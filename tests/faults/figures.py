@@ -24,7 +24,7 @@ _STORES = {"jsonl": "files", "files": "files", "sqlite": "SQLite", "postgresql":
 
 
 def store_name(url: str) -> str:
-    """The name of a kind of store in the table, by the URL of a store, or by the first word of one."""
+    """The name of a kind of store in the table, by the URL of a store or its scheme."""
     return _STORES[url.partition(":")[0]]
 
 
@@ -45,7 +45,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the row: a control stands behind its rig."""
+        """The name of the row: a control comes after its rig."""
         return f"{self.rig} (control: {self.control})" if self.control else self.rig
 
     def check(self) -> None:

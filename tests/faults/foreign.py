@@ -1,4 +1,4 @@
-"""Sessions that a worker would run at once, every file that holds them, and what can be wrong with owners and modes."""
+"""Sessions that a worker would run at once, all files that hold them, and changes of owners and modes."""
 
 import os
 import stat
@@ -29,11 +29,11 @@ class Change(NamedTuple):
 
     @property
     def exposes(self) -> bool:
-        """Whether a file is not private any more."""
+        """Whether a file is no longer private after the change."""
         return bool(self.bits & (stat.S_IWGRP | stat.S_IWOTH)) or self.uid not in (-1, os.geteuid())
 
     def apply(self, path: str) -> Callable[[], None]:
-        """Makes the change, asserts that it holds, and gives what undoes it."""
+        """Make the change, assert that it holds, and return a function that undoes it."""
         before = os.stat(path)
         os.chown(path, self.uid, self.gid)
         os.chmod(path, stat.S_IMODE(before.st_mode) | self.bits)
@@ -52,12 +52,12 @@ class Change(NamedTuple):
 _MODES = {"": 0, " g+r": 0o040, " o+rx": 0o005, " g+w": 0o020, " o+w": 0o002, " go+w": 0o022}
 CHANGES = [
     *(Change(f"own{words}", bits) for words, bits in _MODES.items()),
-    # Only root can give a file away.
+    # Only root can change the owner of a file.
     *(Change(f"foreign{words}", bits, STRANGER, STRANGERS) for words, bits in _MODES.items() if IS_ROOT),
 ]
 
 
-def owing(store: JsonlStore | SqliteStore, marker: str) -> Session:
+def runnable_session(store: JsonlStore | SqliteStore, marker: str) -> Session:
     """A session that runs `touch MARKER` without asking as soon as it is woken. It has a blob and a journal."""
     tools = builtin_tools(os.path.dirname(marker), ["shell"])
     session = Agent(model="demo", tools=tools, policy=Policy(approval="auto")).begin(store, cwd=os.path.dirname(marker))
@@ -68,7 +68,7 @@ def owing(store: JsonlStore | SqliteStore, marker: str) -> Session:
 
 
 def files_of_folder(store: JsonlStore, name: str) -> Iterator[str]:
-    """Every file and folder of a store of files with one session; nodes are left out."""
+    """Every file and folder of a file store with one session; links are left out."""
     for folder, _, files in os.walk(store.folder.path):
         yield folder
         paths = (os.path.join(folder, file) for file in files)

@@ -1,4 +1,4 @@
-"""One file served over FUSE: enough of the kernel's protocol to put a loop device on it, and nothing more.
+"""One file served over FUSE: the part of the kernel's protocol that a loop device on it needs.
 
 The protocol is spoken directly on `/dev/fuse` (version 7.31, `linux/fuse.h`), so no library has to be installed. The
 caller says what a read, a write and a flush do; a raised `OSError` is what the loop device reports as the disk's error.
@@ -30,7 +30,7 @@ _UNANSWERED = (_FORGET, _BATCH_FORGET)
 
 
 class Disk(Protocol):
-    """What the file holds."""
+    """The content of the file."""
 
     size: int
 
@@ -42,7 +42,7 @@ class Disk(Protocol):
 
 
 def mounted(folder: str) -> int:
-    """Mounts a FUSE file system on a folder; gives the descriptor to answer on. Closing it ends the file system."""
+    """Mount a FUSE file system on a folder; return the descriptor of its requests. Closing it ends the file system."""
     fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
     options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +52,7 @@ def mounted(folder: str) -> int:
 
 
 def answer_one(fuse: int, disk: Disk) -> None:
-    """Reads one request of the kernel and answers it."""
+    """Read one request of the kernel and answer it."""
     request = os.read(fuse, _MAX_WRITE + 64 * 1024)
     _, opcode, unique, node, *_ = _IN.unpack_from(request)
     if opcode in _UNANSWERED:

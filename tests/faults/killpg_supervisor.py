@@ -10,7 +10,7 @@ import sys
 
 
 def main(lifeline, report, command):
-    """Runs a command until the lifeline closes, and kills its group."""
+    """Run a command until the lifeline closes, and kill its process group."""
     for descriptor in (lifeline, report):
         os.set_inheritable(descriptor, False)
     group = os.posix_spawn(command[0], command, os.environ, setpgroup=0)

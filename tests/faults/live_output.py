@@ -8,6 +8,7 @@ It runs the session `s` that `begin` made. The last line says how the session wa
 import asyncio
 import json
 import sys
+from typing import Any
 
 from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt
@@ -22,14 +23,14 @@ from wakelog.tools import builtin_tools
 PRINTED = 9_500_000
 # A quotation mark takes two bytes in JSON: the whole output in one entry would be 19 MB long.
 COMMAND = f"head -c {PRINTED} /dev/zero | tr '\\0' '\"'; sleep 1000"
-REPLIES = [
+REPLIES: list[dict[str, Any]] = [
     {"text": "I run it.", "toolCalls": [{"name": "shell", "input": {"command": COMMAND}}]},
     {"text": "It was cut short."},
 ]
 
 
 def begin(store, folder):
-    """A session that owes the answer to a prompt."""
+    """A session with an unanswered prompt."""
     session = Session.create(store, session_id="s", agent="crab", model="script", provider="scripted", cwd=str(folder))
     Agent(model="scripted:script", name="crab", tools=builtin_tools(str(folder), ["shell"])).enter(session)
     session.append(Message(message=Prompt(content="Print a lot.")))
@@ -37,7 +38,7 @@ def begin(store, folder):
 
 
 def wake_here(store):
-    """Lets the session go on, in this process."""
+    """Wake the session in this process."""
     return asyncio.run(wake(LiveRuntime(store, provider=lambda _, __: ScriptedProvider(REPLIES)), "s"))
 
 

@@ -1,4 +1,4 @@
-"""A process that works on many sessions while it may open few files, as a program.
+"""A program that works on many sessions with a low limit of open files.
 
     python -m tests.faults.open_files FOLDER LEFT [greedy]
 
@@ -24,7 +24,7 @@ SESSIONS = 100
 
 
 def fill(left):
-    """Opens files until so many descriptors are free."""
+    """Open files until only this number of descriptors is free."""
     opened = []
     with contextlib.suppress(OSError):
         while True:
@@ -35,7 +35,7 @@ def fill(left):
 
 
 def count_free():
-    """How many descriptors are free."""
+    """The number of free descriptors."""
     opened = []
     with contextlib.suppress(OSError):
         while True:
@@ -46,7 +46,7 @@ def count_free():
 
 
 def take_greedily(store, held, names, lock_wait, *, most):
-    """Takes as many logs as it is asked for, without a look at how many can be open."""
+    """Control: take all requested logs, without regard to how many can be open."""
     taken = {}
     for name in names[:most]:
         try:
@@ -57,7 +57,7 @@ def take_greedily(store, held, names, lock_wait, *, most):
 
 
 def told(answers):
-    """How many got a place, and what the others were told."""
+    """The number of appended entries, and the errors of the others."""
     errors = [answer for answer in answers if isinstance(answer, WakelogError)]
     return {
         "sealed": len(answers) - len(errors),
@@ -72,12 +72,12 @@ def main():
     store = JsonlStore(folder)
     names = [Session.create(store, session_id=f"s{number}").name for number in range(SESSIONS)]
     leases = {name: Session(store, name).acquire("w", ttl_s=600) for name in names}
-    # Logs that the store keeps open would be closed for others: with none, what is left is known.
+    # The store would close logs that it keeps open to make room: with none open, the free number is exact.
     store.close()
     others = fill(left)
     free = count_free()
     if "greedy" in sys.argv:
-        JsonlStore._take_some = take_greedily
+        JsonlStore._take_some = take_greedily  # type: ignore[method-assign]
     scarce = told(
         store.append_all(
             [

@@ -1,4 +1,4 @@
-"""A worker over PostgreSQL as a program, for tests that take the server away from it.
+"""A worker over PostgreSQL as a program, for tests that interrupt its server.
 
     python -m tests.faults.outage_worker FOLDER URL LEASE_S [PLACE] [old | impatient]
 
@@ -37,11 +37,11 @@ def _give_up(store, error, act):
 
 
 def main(folder, url, lease_s, halts="", manner=""):
-    """Wakes the session."""
+    """Wake the session."""
     if manner == "old":
-        LeaseRenewer.run = _die_at_the_first_error
+        LeaseRenewer.run = _die_at_the_first_error  # type: ignore[method-assign]
     if manner == "impatient":
-        RetryingStore.retry = _give_up
+        RetryingStore.retry = _give_up  # type: ignore[method-assign]
     place = ServerPlace(folder, url, halts=halts, lease_s=float(lease_s))
     try:
         report = place.wake()

@@ -15,7 +15,7 @@ _PAGE = 4096
 
 
 class PageCache:
-    """Takes the place of the calls on the files of one folder, for one test."""
+    """Replaces the system calls on the files of one folder, for one test."""
 
     def __init__(self, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = os.path.realpath(folder)
@@ -29,12 +29,12 @@ class PageCache:
             monkeypatch.setattr(os, name, getattr(self, name))
 
     def fail(self, *names: str) -> None:
-        """Lets the next call fail on a file of each of these names; a name that stands twice fails twice."""
+        """Let the next call fail on a file of each of these names; a name that is given twice fails twice."""
         self.failing += names
         self.planned += len(names)
 
     def cut(self, path: str) -> bytes:
-        """What is left of a file after a power cut now."""
+        """The content of a file after a power cut now."""
         return bytes(self._device.get(os.path.realpath(path), b""))
 
     def write(self, descriptor: int, content: bytes) -> int:
@@ -67,7 +67,7 @@ class PageCache:
             self._real["fsync"](descriptor)
 
     def _copy(self, path: str, page: int) -> None:
-        """Copies a page to the device. A hole before it reads as zeros, as on a file system."""
+        """Copy a page to the device. A hole before it reads as zeros, as on a file system."""
         device, start = self._device.setdefault(path, bytearray()), page * _PAGE
         with open(path, "rb") as file:
             file.seek(start)

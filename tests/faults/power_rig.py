@@ -1,4 +1,4 @@
-"""Power cuts behind a refused write: a store on ext4 on a loop device on a file that fails (`failing_disk.py`).
+"""Power cuts after a refused write: a store on ext4 on a loop device on a file that fails (`failing_disk.py`).
 
 Run as root in a mount namespace of its own: `unshare --mount python -m tests.faults.power_rig STORE FAULT WAY`, and
 perhaps `broken` behind that.
@@ -43,7 +43,7 @@ _SESSION = "s"
 
 
 class Rig:
-    """A failing disk and the folders that it and copies of it are mounted on."""
+    """A failing disk, and the folders that it and copies of it are mounted on."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Rig:
 
 @contextlib.contextmanager
 def _mounted(image: str, folder: str) -> Iterator[None]:
-    # The loop device goes away with the mount, and the mount with this namespace.
+    # The loop device is released with the mount, and the mount with this namespace.
     _run("mount", "-t", "ext4", "-o", "loop,noatime,errors=continue", image, folder)
     try:
         yield
@@ -103,7 +103,7 @@ def formatted(image: str) -> None:
 
 
 def journal_of(image: str) -> tuple[int, int]:
-    """Where the journal of the file system begins and ends in an image, in bytes."""
+    """The first and last byte of the file system's journal in an image."""
     words = ["debugfs", "-R", "blocks <8>", image]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     blocks = sorted(map(int, done.stdout.split()))
@@ -119,17 +119,17 @@ def url_on(folder: str, store: str) -> str:
 
 
 def body(entry: str) -> bytes:
-    """More than a page for each entry, so that a page is not written again by chance with the entry behind it."""
+    """An entry longer than a page, so that no page is rewritten by chance together with the next entry."""
     said = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % (entry.encode() * (6000 // len(entry)))
     return b'{"type":"message","id":"%s","parentId":"s","message":%s}' % (entry.encode(), said)
 
 
 class Failed(Exception):
-    """A writer that is to end at the first error has met one."""
+    """The error of a writer that ends at its first error."""
 
 
 class Writer:
-    """A process that appends entries with and without a sync, and puts blobs; each is tried again after an error."""
+    """A process that appends entries with and without a sync, and puts blobs; each is retried after an error."""
 
     def __init__(self, url: str, label: str, *, stops: bool, tell: Callable[[str], None]) -> None:
         self.store = open_store(url)
@@ -169,12 +169,12 @@ class Writer:
 
 
 def _before(store: Store, entry: str) -> int:
-    """The place that a try names: the end of the log, or before the entry where an earlier try left it there."""
+    """The position that an attempt names: the end of the log, or before the entry of an earlier attempt."""
     return last_seq(store, _SESSION) - stands(store, _SESSION, entry)
 
 
 class Run:
-    """One n: what the writers were told, and what the cuts left of it."""
+    """One n: what was acknowledged to the writers, and what was left after the cuts."""
 
     def __init__(self, rig: Rig, store: str) -> None:
         self.rig, self.store = rig, store
@@ -198,7 +198,7 @@ class Run:
             self.failures.append(rest)
 
     def cut(self, when: str) -> None:
-        """Looks at what a power cut would leave now. What the writers do meanwhile waits for it."""
+        """Check what a power cut would leave now. The writers wait meanwhile."""
         for which in ("all", "flushed"):
             image = os.path.join(self.rig.folder, "cut")
             self.rig.tell(f"save {image} {which}")
@@ -207,9 +207,14 @@ class Run:
                 self.lost += [f"{when}, {which}: {missing}" for missing in self._missing()]
 
     def _missing(self) -> list[str]:
-        """What a process finds missing that opens the store after the cut."""
+        """What a process that opens the store after the cut finds missing."""
         found: list[str] = []
-        _in_child(lambda tell: [tell(missing) for missing in self._looked_for()], found.append)
+
+        def tell_each(tell: Callable[[str], None]) -> None:
+            for missing in self._looked_for():
+                tell(missing)
+
+        _in_child(tell_each, found.append)
         return found
 
     def _looked_for(self) -> Iterator[str]:
@@ -229,34 +234,34 @@ class Run:
 
 
 def _in_child(does: Callable[[Callable[[str], None]], object], hear: Callable[[str], None]) -> None:
-    """Does something in a process of its own, which waits after each line it tells until that has been heard."""
-    (heard, says), (goes, go) = os.pipe(), os.pipe()
+    """Run a function in a process of its own, which waits after each reported line until the line was received."""
+    (lines_in, lines_out), (received_in, received_out) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(heard)
-        os.close(go)
+        os.close(lines_in)
+        os.close(received_out)
         status = 1
         try:
-            does(lambda line: _told(line, says, goes))
+            does(lambda line: _report(line, lines_out, received_in))
             status = 0
         finally:
             os._exit(status)
-    os.close(says)
-    os.close(goes)
+    os.close(lines_out)
+    os.close(received_in)
     try:
-        with open(heard, encoding="utf-8") as lines:
+        with open(lines_in, encoding="utf-8") as lines:
             for line in lines:
                 hear(line.strip())
-                os.write(go, b".")
+                os.write(received_out, b".")
     finally:
-        os.close(go)
+        os.close(received_out)
         _, status = os.waitpid(child, 0)
     assert status == 0, f"a child ended with {status}"
 
 
-def _told(line: str, says: int, goes: int) -> None:
-    os.write(says, line.encode() + b"\n")
-    if not os.read(goes, 1):
+def _report(line: str, lines_out: int, received_in: int) -> None:
+    os.write(lines_out, line.encode() + b"\n")
+    if not os.read(received_in, 1):
         os._exit(2)
 
 
@@ -284,7 +289,7 @@ def one_run(rig: Rig, base: str, number: int, store: str, fault: str, way: str) 
 
 
 def _is_read_only(folder: str) -> bool:
-    """Whether the file system has given up after the fault, as ext4 does when it cannot write its journal."""
+    """Whether the file system became read-only after the fault, as ext4 does when its journal cannot be written."""
     try:
         os.mkdir(probe := os.path.join(folder, "probe"))
     except OSError:
@@ -294,7 +299,7 @@ def _is_read_only(folder: str) -> bool:
 
 
 def without_the_fix() -> None:
-    """The control: no doubt is ever marked or seen."""
+    """Control: no bytes are ever marked as in doubt."""
     for module in ("jsonl.open_logs", "sqlite.file", "sqlite.wal"):
         named = load(f"wakelog.stores.{module}")
         for name in {"mark", "doubt_of"} & set(vars(named)):

@@ -1,4 +1,4 @@
-"""Real processes for the tests: started together, talked to line by line, and ended one by one.
+"""Real processes for the tests: started together, controlled line by line, and ended one by one.
 
 A child is the real interpreter (never a shim: a tracer would count the shim's calls) running
 `tests.faults.children`, or the module that a test names, with this process's own module path, so that it imports
@@ -19,18 +19,18 @@ CHILDREN = "tests.faults.children"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a child: our module path, our code, and nothing buffered."""
+    """The environment of a child: the module path and code of this process, without buffering."""
     path = os.pathsep.join(place for place in sys.path if place)
     return {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", **more}
 
 
 def command(*words: str, module: str = CHILDREN) -> list[str]:
-    """How a child is started."""
+    """The command line of a child."""
     return [INTERPRETER, "-m", module, *words]
 
 
 def run(*words: str, before: Sequence[str] = (), module: str = CHILDREN) -> "subprocess.CompletedProcess[str]":
-    """Runs a child to its end, under another program if asked."""
+    """Run a child to its end, under another program if given."""
     return subprocess.run(
         [*before, *command(*words, module=module)],
         capture_output=True,
@@ -42,7 +42,7 @@ def run(*words: str, before: Sequence[str] = (), module: str = CHILDREN) -> "sub
 
 
 class Child:
-    """A child that waits for words on its standard input and answers on its standard output."""
+    """A child process that reads words from its standard input and answers on its standard output."""
 
     def __init__(self, *words: str, module: str = CHILDREN) -> None:
         self.process = subprocess.Popen(
@@ -58,13 +58,13 @@ class Child:
         return self.process.pid
 
     def tell(self, word: str) -> None:
-        """Says a word to the child."""
+        """Send a word to the child."""
         assert self.process.stdin is not None
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
 
     def hear(self) -> str:
-        """The child's next line; empty when it is gone."""
+        """The next line of the child; empty when it has ended."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
@@ -76,16 +76,16 @@ class Child:
         return lines
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the child."""
+        """Send a signal to the child."""
         os.kill(self.pid, number)
 
     def stop(self) -> None:
-        """Stops the child in its tracks and waits until it stands still."""
+        """Stop the child with SIGSTOP and wait until it is stopped."""
         self.signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def kill(self) -> None:
-        """Kills the child and leaves it as a zombie: nobody has asked how it ended."""
+        """Kill the child and leave it as a zombie: its exit status is not collected."""
         self.signal(signal.SIGKILL)
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
@@ -104,7 +104,7 @@ class Child:
 
 @contextlib.contextmanager
 def together(*words: Sequence[str], module: str = CHILDREN) -> Iterator[list[Child]]:
-    """Children that have all said `ready` before any of them is told to go."""
+    """Children that have all reported `ready` before any of them is told to go."""
     with contextlib.ExitStack() as stack:
         children = [stack.enter_context(Child(*each, module=module)) for each in words]
         for child in children:

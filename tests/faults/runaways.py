@@ -1,4 +1,4 @@
-"""Commands whose processes leave the process group, and a witness that knows when the last of them has ended.
+"""Commands whose processes leave the process group, and a pipe that shows when the last of them has ended.
 
 Every process of a command inherits the writing end of the FIFO `alive`: it is at its end when the last one is gone.
 Each process that has got away (`body`) writes a line to it, waits for the FIFO `gate` and then makes the file `EFFECT`.
@@ -30,7 +30,7 @@ from wakelog.tools import builtin_tools
 
 SESSION = "s"
 
-# The programs of the folder: what a process does that has got away, and how a bounded fork bomb grows.
+# The programs of the folder: a process that has left the group, and a limited fork bomb.
 PROGRAMS = {
     "body": "echo $$ >&9; read line < gate; touch EFFECT",
     "bomb": "[ $1 -gt 0 ] && for twin in a b; do setsid sh bomb $(($1 - 1)) & done; . ./body",
@@ -47,7 +47,7 @@ open("EFFECT", "w").close()
 }
 BOMB_DEPTH = 4
 
-# Each command by how its processes get away, and how many do.
+# Each command by how its processes leave the group, and how many do.
 RUNAWAYS = {
     "a group made by timeout": ("timeout 1000 sh body", 1),
     "a timeout in the background": ("timeout 1000 sh body & wait", 1),
@@ -59,7 +59,7 @@ RUNAWAYS = {
     "a bounded fork bomb of sessions": (f"sh bomb {BOMB_DEPTH} & wait", 2 ** (BOMB_DEPTH + 1) - 1),
 }
 
-# A process that forks and exits all the time: its number is another one at every look.
+# A process that forks and exits all the time, so that its pid keeps changing.
 COMET = "setsid python3 -I -S comet & sleep 1000"
 
 
@@ -82,13 +82,13 @@ class Rig:
         self._alive = os.open(self._path("alive"), os.O_RDONLY | os.O_NONBLOCK)
 
     def wait_until_away(self):
-        """Waits until every process that was planned has got away; False if the command was over before that."""
+        """Wait until every planned process has left the group; return False if the command ended before that."""
         until(lambda: self._are_away() or self.is_over)
         self.pids = [int(word) for word in self._lines.split()]
         return self._are_away()
 
     def wait_until_gone(self):
-        """Whether every process ends within our patience."""
+        """Whether every process ends within the time limit of the tests."""
         assert select.select([self._alive], [], [], PATIENCE_S)[0], "a process of the command is still there"
         return self.is_gone()
 
@@ -97,8 +97,8 @@ class Rig:
         return self._read() == b""
 
     def effect_happens(self):
-        """Opens the gate for all who come, waits until they are gone, and says whether one of them made the file."""
-        # For reading too: then it neither waits for a reader nor fails without one.
+        """Open the gate, wait until all processes have ended, and return whether one of them made the file."""
+        # Opened for reading too, so that it neither waits for a reader nor fails without one.
         gate = os.open(self._path("gate"), os.O_RDWR)
         try:
             os.write(gate, b"go\n" * self.planned)
@@ -108,7 +108,7 @@ class Rig:
         return os.path.exists(self._path("EFFECT"))
 
     def close(self):
-        """Leaves no process behind, whatever the test found."""
+        """End every process, whatever the result of the test."""
         self.effect_happens()
         os.close(self._alive)
 
@@ -117,7 +117,7 @@ class Rig:
         return self._lines.count(b"\n") >= self.planned
 
     def _read(self):
-        """What the processes have written; None if nothing more has come, empty if there is no process."""
+        """The output of the processes; None if nothing more has come, empty if there is no process."""
         try:
             return os.read(self._alive, 4096)
         except BlockingIOError:
@@ -128,7 +128,7 @@ class Rig:
 
 
 def shell_call(folder, command, show=lambda text: None, **more):
-    """Runs a command with the shell tool, as a coroutine."""
+    """Run a command with the shell tool, as a coroutine."""
     (shell,) = builtin_tools(folder, ["shell"])
     return shell.run(ToolInvocation("reply-1", "call-1", {"command": command, **more}, show=show))
 
@@ -154,7 +154,7 @@ def begin_session(rig):
 
 
 def go_on(folder):
-    """Wakes the session of a folder, from its log alone."""
+    """Wake the session of a folder, from its log alone."""
     return asyncio.run(wake(LiveRuntime(store_of(folder)), SESSION))
 
 

@@ -1,4 +1,4 @@
-"""Logs to be hurt, and the ways the tests look at them.
+"""Logs to be damaged, and functions that read them.
 
 The logs are made by the product itself on real files, with ids and times that are the same on every run.
 They hold every kind of nesting a line can have (tool calls, carried state), because a cut or a flip must
@@ -20,7 +20,7 @@ NAME = "agent_user_1"
 
 
 class Ticks:
-    """A clock that moves a second at each look, and chance that never repeats: both the same on every run."""
+    """A clock that moves a second at each call, and random numbers that never repeat: both the same on every run."""
 
     def __init__(self, start: int = 0) -> None:
         self._count = start
@@ -44,12 +44,12 @@ def small_log(folder: str, *, entries: int = 40) -> Session:
 
 
 def rich_log(folder: str, *, turns: int = 4) -> Session:
-    """A session of about 40 entries: tools, an image of each annotation, a fork, and a fold that carries state."""
+    """A session of about 40 entries: tools, each kind of annotation, a fork, and a compaction that carries state."""
     session = Session.create(JsonlStore(folder), session_id="s", title="A log", clock=Ticks())
     session.append(ContextEntry(id="c0", params={"temperature": 1}, policy={"steps": [{"id": "x", "type": "y"}]}))
     for turn in range(turns):
         _turn(session, turn)
-    session.append(Queued(id="q1", message=Prompt(content=[Text(text='later {"type":"queued","id":"no"}')])))
+    session.append(Queued(id="q1", message=Prompt(content=(Text(text='later {"type":"queued","id":"no"}'),))))
     session.append(Attention(id="a1", reason="a person is needed", refs=("r1",)))
     session.compact("what was said before", first_kept="p3")
     session.move_head("p2")
@@ -73,18 +73,18 @@ def _turn(session: Session, turn: int) -> None:
 
 
 def log_path(folder: str, name: str = NAME) -> str:
-    """Where the store keeps a session's file."""
+    """The path of a session's file in the store."""
     return os.path.join(folder, f"{name}.jsonl")
 
 
 def bytes_of(folder: str, name: str = NAME) -> bytes:
-    """The log, byte for byte."""
+    """The bytes of the log."""
     with open(log_path(folder, name), "rb") as file:
         return file.read()
 
 
 def put(folder: str, content: bytes, name: str = NAME) -> str:
-    """Writes a log by hand, as an editor or another program would. Gives its path."""
+    """Write a log by hand, as an editor or another program would; return its path."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     path = log_path(folder, name)
     with open(path, "wb") as file:
@@ -93,20 +93,20 @@ def put(folder: str, content: bytes, name: str = NAME) -> str:
 
 
 def lines_of(content: bytes) -> list[Line]:
-    """Lines as the store would give them."""
+    """Lines as the store would return them."""
     return list(split_lines([content]))
 
 
 def proof_of(folder: str, name: str = NAME) -> SealReport:
-    """What `verify` says of a log on disk."""
+    """The result of `verify` for a log on disk."""
     return verify_seals(JsonlStore(folder).load(name))
 
 
 def read(folder: str, name: str = NAME) -> Log:
-    """A log read afresh by a store that has seen nothing before."""
+    """A log read by a new store object."""
     return read_log(JsonlStore(folder), name)
 
 
 def is_noticed(proof: SealReport, damage: tuple[Damage, ...] | list[Damage]) -> bool:
-    """Whether anybody who looks would be told."""
+    """Whether any way of reading reports the damage."""
     return bool(proof.broken or proof.unsealed or damage)

@@ -1,6 +1,6 @@
-"""A relay in front of a server that can be switched: `on` passes bytes, `off` cuts everything, `frozen` is silent.
+"""A relay before a server that can be switched: `on` passes bytes, `off` cuts connections, `frozen` passes nothing.
 
-So one worker loses the server, in either way, while the server itself goes on for everybody else.
+So one worker loses the server, in either way, while the server still serves all other clients.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ _LOOK_S = 0.02
 
 
 class Switch:
-    """Takes connections to the server of a URL at another address, `url`."""
+    """Accepts connections to the server of a URL at another address, `url`."""
 
     def __init__(self, url):
         parts = urlsplit(url)
@@ -66,7 +66,7 @@ class Switch:
         self.applied.append("cut")
 
     def _wait_while_frozen(self, client):
-        """Holds a connection without a word. Who has sent something waits for an answer in vain."""
+        """Hold a connection without passing bytes. A client that has sent a request gets no answer."""
         is_asked = False
         while self.mode == "frozen":
             if not is_asked and select.select([client], [], [], 0)[0]:

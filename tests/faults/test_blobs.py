@@ -1,4 +1,4 @@
-"""Blobs where things go wrong (law 4, LOG-12): failing disks, killed writers, and a collector beside writers.
+"""Blobs under faults (law 4, LOG-12): failing disks, killed writers, and garbage collection beside writers.
 
 Failed syncs and kills are injected by strace and counted; writers and collectors are real processes.
 """
@@ -19,7 +19,7 @@ from tests.faults.test_disk import check_clear
 from tests.faults.tracing import Traced, traced
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import digest_of
-from wakelog.stores.jsonl import JsonlStore, blob_files
+from wakelog.stores.jsonl import JsonlStore
 from wakelog.transfer.garbage import DAY_S, collect
 
 CONTENT = "some content"
@@ -33,13 +33,13 @@ def shelf_of(folder: str) -> str:
 
 
 def check_whole(folder: str) -> None:
-    """The blob is there, whole, and nothing is beside it."""
+    """Assert that the blob is stored completely, and no other file is beside it."""
     assert JsonlStore(folder).blobs.get(REF) == CONTENT.encode()
     assert os.listdir(shelf_of(folder)) == [NAME], "a draft was left behind"
 
 
 def figure(planned: int, applied: int, wrong: int = 0, control: str = "") -> Figure:
-    """The figures of so many puts that were disturbed."""
+    """The figures of a number of disturbed puts."""
     looked_at, found = (applied, "blobs read back"), (wrong, "missing or half written")
     return Figure("EIO or kill -9 while a blob is put", "files", planned, applied, looked_at, found, control)
 
@@ -50,7 +50,7 @@ def figure(planned: int, applied: int, wrong: int = 0, control: str = "") -> Fig
 @pytest.mark.strace
 @pytest.mark.parametrize("failing", range(1, 8))
 def test_a_failed_sync_during_put(tmp_path, failing, record):
-    """Law 4: no blob is acknowledged before content and names are synced; the retry makes good for it.
+    """Law 4: no blob is acknowledged before its content and names are synced; the retry repairs it.
 
     The syncs are those of three new folders' names, of the draft, of the blob's name, and of both folders above.
     """
@@ -76,7 +76,7 @@ def test_a_failed_sync_during_put(tmp_path, failing, record):
 
 
 @pytest.mark.strace
-def test_a_blob_is_synced_before_it_is_told(tmp_path):
+def test_a_blob_is_synced_before_it_is_acknowledged(tmp_path):
     """Law 4: content, then its name, then the names above; a second put syncs the name once more."""
     folder = str(tmp_path / "store")
     report = str(tmp_path / "report")
@@ -89,8 +89,8 @@ def test_a_blob_is_synced_before_it_is_told(tmp_path):
     assert done[5:] == [("fsync", place) for place in (shelf, "store/.blobs", "store", shelf)]
 
 
-def test_a_blob_that_does_not_fit(tmp_path):
-    """Law 4: half a blob gets no name and leaves nothing behind; once there is space it is kept."""
+def test_a_blob_that_does_not_fit_leaves_nothing(tmp_path):
+    """Law 4: half a blob gets no name and leaves nothing; once there is space it is stored."""
     folder = str(tmp_path / "store")
     done = run("put_too_much", folder, "5000")
     assert (done.returncode, done.stderr) == (0, "")
@@ -112,7 +112,7 @@ STEPS = {"mkdir": 3, "flock": 4, "fsync": 8, "rename": 1, "utimensat": 1}
 def put_killed(
     folder: str, report: str, step: str, number: int, what: str = "put"
 ) -> "subprocess.CompletedProcess[str]":
-    """Two puts by a process that is killed before so manieth step of a kind."""
+    """Two puts by a process that is killed before the n-th step of a kind."""
     strace = shutil.which("strace")
     assert strace is not None
     inject = f"inject={step}:error=EIO:signal=SIGKILL:when={number}"
@@ -122,7 +122,10 @@ def put_killed(
 @pytest.mark.strace
 @pytest.mark.parametrize("step", STEPS)
 def test_a_writer_killed_at_every_step(tmp_path, step, record):
-    """Law 4, LOG-12: whenever it dies, a name stands for the whole content; another put and a tidy make it good."""
+    """Law 4, LOG-12: wherever it dies, a name stands for the whole content.
+
+    Another put and a clean-up repair the rest.
+    """
     killed = 0
     while True:
         folder = str(tmp_path / f"store-{killed}")
@@ -157,7 +160,7 @@ def test_control_content_that_is_written_in_place(tmp_path, record):
 
 
 def test_writers_of_the_same_bytes(quick_folder):
-    """LOG-12: four processes put the same 50 blobs at the same time: each is there once and whole."""
+    """LOG-12: four processes put the same 50 blobs at the same time: each is stored once and complete."""
     with together(*[("put_the_same", quick_folder, "50")] * 4) as children, ThreadPoolExecutor(4) as pool:
         told = list(pool.map(lambda child: child.rest(), children))
     expected = [digest_of(b"%d" % number * 10_000) for number in range(50)]
@@ -170,8 +173,8 @@ def test_writers_of_the_same_bytes(quick_folder):
     assert blobs.tidy(older_than_s=0) == 0
 
 
-def test_a_collector_beside_writers(quick_folder):
-    """LOG-12: whoever puts an old blob and names it has it, whatever a collector was about to do to it."""
+def test_garbage_collection_beside_writers(quick_folder):
+    """LOG-12: an old blob that a writer puts again and then names is not removed."""
     store = JsonlStore(quick_folder)
     rubbish = [store.blobs.put(b"rubbish %d" % number).digest for number in range(20)]
     for digest in rubbish:
@@ -196,7 +199,7 @@ def test_a_collector_beside_writers(quick_folder):
 
 @pytest.fixture
 def old(tmp_path):
-    """A store with one old blob that nobody names."""
+    """A store with one old blob that no log names."""
     store = JsonlStore(str(tmp_path / "store"))
     store.blobs.put(CONTENT.encode())
     os.utime(os.path.join(shelf_of(store.folder.path), NAME), (1, 1))
@@ -204,7 +207,7 @@ def old(tmp_path):
 
 
 def before_lock(monkeypatch, how, act):
-    """Does something just before the lock is granted: as whoever had it until then."""
+    """Run a function just before the lock is granted, as the previous holder would."""
     real = fcntl.flock
 
     def lock(descriptor, kind):
@@ -218,22 +221,22 @@ def before_lock(monkeypatch, how, act):
 
 
 def is_free(folder, how):
-    """Whether somebody else could have the lock now."""
+    """Whether another descriptor could take the lock now."""
     with open(os.path.join(folder, ".blobs", ".lock"), "rb") as file, contextlib.suppress(BlockingIOError):
         fcntl.flock(file, how | fcntl.LOCK_NB)
         return True
     return False
 
 
-def test_a_remover_looks_at_the_age_again(monkeypatch, old):
-    """LOG-12: put again while a remover waits for the lock: the blob stays."""
+def test_the_age_is_checked_again_under_the_lock(monkeypatch, old):
+    """LOG-12: a blob that is put again while garbage collection waits for the lock stays."""
     before_lock(monkeypatch, fcntl.LOCK_EX, lambda: JsonlStore(old.folder.path).blobs.put(CONTENT.encode()))
     assert not old.blobs.remove(DIGEST, older_than_s=DAY_S)
     assert old.blobs.get(REF) == CONTENT.encode()
 
 
-def test_a_writer_looks_when_it_has_the_lock(monkeypatch, old):
-    """LOG-12: removed while a writer waits for the lock: the writer makes it anew."""
+def test_a_writer_checks_for_the_blob_under_the_lock(monkeypatch, old):
+    """LOG-12: a blob that is removed while a writer waits for the lock is written anew."""
     before_lock(
         monkeypatch, fcntl.LOCK_SH, lambda: JsonlStore(old.folder.path).blobs.remove(DIGEST, older_than_s=DAY_S)
     )
@@ -242,27 +245,27 @@ def test_a_writer_looks_when_it_has_the_lock(monkeypatch, old):
 
 
 @pytest.mark.parametrize("step", ["utime", "rename"])
-def test_nobody_removes_while_a_writer_puts(monkeypatch, old, step):
-    """LOG-12: when a blob is renewed or named, other writers may go on and a remover may not."""
+def test_garbage_collection_waits_while_a_writer_puts(monkeypatch, old, step):
+    """LOG-12: while a blob is renewed or named, other writers can take the lock and garbage collection cannot."""
     real, seen = getattr(os, step), []
 
     def stepped(*args):
         seen.append((is_free(old.folder.path, fcntl.LOCK_SH), is_free(old.folder.path, fcntl.LOCK_EX)))
         return real(*args)
 
-    monkeypatch.setattr(blob_files.os, step, stepped)
+    monkeypatch.setattr(os, step, stepped)
     old.blobs.put(CONTENT.encode() if step == "utime" else b"new content")
     assert seen == [(True, False)]
 
 
-def test_a_remover_is_alone(monkeypatch, old):
-    """LOG-12: when a blob is unlinked nobody is putting."""
+def test_no_writer_puts_while_a_blob_is_removed(monkeypatch, old):
+    """LOG-12: the lock is exclusive while a blob is unlinked."""
     real, seen = os.unlink, []
 
     def stepped(path):
         seen.append(is_free(old.folder.path, fcntl.LOCK_SH))
         return real(path)
 
-    monkeypatch.setattr(blob_files.os, "unlink", stepped)
+    monkeypatch.setattr(os, "unlink", stepped)
     assert [blob.digest for blob in collect(old).blobs] == [DIGEST]
     assert seen == [False]

@@ -1,7 +1,7 @@
-"""A log cut at every byte (LOG-9, laws 1, 4 and 9): the whole lines are all there, the cut one is reported.
+"""A log truncated at every byte (LOG-9, laws 1, 4 and 9): all complete lines are read, the cut one is reported.
 
 An append that was cut short was never acknowledged. It costs itself and nothing else: the next append
-stands on a line of its own, says what the damage was, and from then on nobody is told again.
+is on a line of its own, its note describes the damage, and later reads do not report it again.
 """
 
 import os
@@ -22,12 +22,12 @@ SLICES = (0, 1)
 
 
 def whole_lines(content: bytes) -> list[bytes]:
-    """What must survive a cut, found without any code of the product."""
+    """The lines that must survive a cut, found without any code of the product."""
     return [line for line in content.split(b"\n") if line.endswith(b'"}') and b',"h":"' in line[-72:]]
 
 
 def figure(planned: int, applied: int, wrong: int = 0, control: str = "") -> Figure:
-    """The figures of so many cuts."""
+    """The figures of a number of cuts."""
     looked_at, found = (applied, "logs read or appended to"), (wrong, "with an entry lost or damage left")
     return Figure("log cut at any byte", "files", planned, applied, looked_at, found, control)
 
@@ -59,7 +59,7 @@ def test_every_cut_keeps_the_whole_lines_and_reports_the_rest(quick_folder, part
 
 @pytest.mark.parametrize("part", SLICES)
 def test_the_next_append_is_readable_and_notes_the_damage(quick_folder, part, record):
-    """LOG-9: after every 11th cut, and every cut of the fold and the last line, the session goes on."""
+    """LOG-9: after every 11th cut, and every cut of the compaction and the last line, the session continues."""
     rich_log(quick_folder)
     content = bytes_of(quick_folder)
     first_line = content.index(b"\n")
@@ -76,7 +76,7 @@ def test_the_next_append_is_readable_and_notes_the_damage(quick_folder, part, re
 
 
 def test_control_an_append_that_does_not_look_at_the_end(quick_folder, record):
-    """The tests above can fail: a line that is added behind the cut as it is leaves damage that is never noted."""
+    """The tests above can fail: a line that is appended directly after the cut leaves damage that is never noted."""
     rich_log(quick_folder)
     content = bytes_of(quick_folder)
     start = content.rindex(b"\n", 0, -1) + 1
@@ -117,7 +117,7 @@ def check_note(log, before, cut: bytes) -> None:
 
 
 def test_a_log_cut_in_its_first_line_is_refused_and_stays_as_it_is(quick_folder):
-    """LOG-11: without a session entry there is nothing to append to; that is an error that says what to do."""
+    """LOG-11: without a session header nothing can be appended; the error has a hint."""
     rich_log(quick_folder)
     content = bytes_of(quick_folder)
     for cut in range(content.index(b"\n")):
@@ -128,8 +128,8 @@ def test_a_log_cut_in_its_first_line_is_refused_and_stays_as_it_is(quick_folder)
         assert bytes_of(quick_folder) == content[:cut]
 
 
-def test_a_cut_behind_a_noted_cut_is_a_new_one(quick_folder):
-    """LOG-9: damage that is known does not hide damage that is new."""
+def test_a_cut_after_a_noted_cut_is_reported_too(quick_folder):
+    """LOG-9: noted damage does not hide new damage."""
     rich_log(quick_folder)
     put(quick_folder, bytes_of(quick_folder)[:-40])
     Session(JsonlStore(quick_folder), NAME).say("first")
@@ -144,8 +144,8 @@ def test_a_cut_behind_a_noted_cut_is_a_new_one(quick_folder):
 
 
 @pytest.mark.parametrize("tail", [b" ", b"\r", b"\t \r", b"\x00", b"{", b'{"', b"}", b"\xff", b"\xe2\x80"])
-def test_loose_bytes_at_the_end_never_stop_an_append(quick_folder, tail):
-    """LOG-9: whatever stands behind the last LF, blank or not, the session goes on behind it."""
+def test_bytes_after_the_last_line_never_prevent_an_append(quick_folder, tail):
+    """LOG-9: whatever follows the last LF, blank or not, the session continues after it."""
     rich_log(quick_folder)
     put(quick_folder, bytes_of(quick_folder) + tail)
     said = Session(JsonlStore(quick_folder), NAME).say("and on")

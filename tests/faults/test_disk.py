@@ -23,7 +23,7 @@ pytestmark = pytest.mark.strace
 
 
 def check_kept_once(folder: str, before: bytes, *ids: str) -> None:
-    """Law 4 and LOG-10: every acknowledged entry is there exactly once, nothing older was touched, seqs have no gap."""
+    """Law 4 and LOG-10: every acknowledged entry exists exactly once, older bytes are unchanged, seqs have no gap."""
     log = read(folder)
     assert [entry.id for entry in log.entries if entry.id in ids] == list(ids)
     assert bytes_of(folder).startswith(before)
@@ -33,7 +33,7 @@ def check_kept_once(folder: str, before: bytes, *ids: str) -> None:
 
 
 def figure(folder: str, planned: int, applied: int, *ids: str, control: str = "") -> Figure:
-    """The figures of a run whose acknowledged entries were these."""
+    """The figures of a run with these acknowledged entries."""
     found = [entry.id for entry in read(folder).entries]
     lost = sum(found.count(entry_id) != 1 for entry_id in ids)
     acknowledged, missing = (len(ids), "acknowledged entries"), (lost, "lost or there twice")
@@ -41,7 +41,7 @@ def figure(folder: str, planned: int, applied: int, *ids: str, control: str = ""
 
 
 def check_clear(traced_run: Traced, reason: str) -> None:
-    """Every failure is one line that says what happened, and one that says what to do."""
+    """Assert that every failure has one line that says what happened, and a hint."""
     for _, text in traced_run.said("failed"):
         error = json.loads(text)
         assert error["error"] == "StoreError"
@@ -52,7 +52,7 @@ def check_clear(traced_run: Traced, reason: str) -> None:
 
 
 def check_never_synced_again(traced_run: Traced) -> None:
-    """After a failed sync, the next thing that happens to the descriptor is its close."""
+    """After a failed sync, the next operation on the descriptor is its close."""
     failed = [at for at, call in enumerate(traced_run.calls) if call.injected]
     assert failed
     for at in failed:
@@ -62,8 +62,8 @@ def check_never_synced_again(traced_run: Traced) -> None:
         assert later[0].name == "close", f"{later[0].name} on a descriptor whose sync has failed"
 
 
-def test_a_failed_sync_is_never_tried_again_on_its_descriptor(tmp_path, record):
-    """Law 4: EIO at the first fdatasync of every append; the retry by id goes through a new descriptor."""
+def test_a_failed_sync_is_never_repeated_on_its_descriptor(tmp_path, record):
+    """Law 4: EIO at the first fdatasync of every append; the retry by id uses a new descriptor."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
     before = bytes_of(folder)
@@ -84,7 +84,7 @@ def test_a_failed_sync_is_never_tried_again_on_its_descriptor(tmp_path, record):
 
 
 def test_one_failed_sync_loses_nothing_that_was_acknowledged(tmp_path, record):
-    """Law 4: a single EIO in the middle of a run; what was said before and after it is all there."""
+    """Law 4: a single EIO in the middle of a run; all entries before and after it are there."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
     before = bytes_of(folder)
@@ -104,7 +104,7 @@ def test_one_failed_sync_loses_nothing_that_was_acknowledged(tmp_path, record):
 
 
 def test_a_full_disk_at_every_append(tmp_path, record):
-    """Law 4: ENOSPC at the first write of each of 30 appends; each is retried by its id and is there once."""
+    """Law 4: ENOSPC at the first write of each of 30 appends; each is retried by its id and exists once."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
     before = bytes_of(folder)
@@ -122,7 +122,7 @@ def test_a_full_disk_at_every_append(tmp_path, record):
     record(figure(folder, APPENDS, seen.applied, *ids))
 
 
-def test_control_a_failed_append_that_is_told_as_kept(tmp_path, record):
+def test_control_a_failed_append_that_is_reported_as_acknowledged(tmp_path, record):
     """The tests above can fail: without the error and the retry, every entry whose write was refused is missing."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
@@ -140,7 +140,7 @@ def test_control_a_failed_append_that_is_told_as_kept(tmp_path, record):
 
 @pytest.mark.parametrize("failing", range(1, 6))
 def test_a_failed_sync_during_create(tmp_path, failing, record):
-    """Law 4, ST-7: no session is acknowledged before file and folders are synced; the retry makes good for it.
+    """Law 4, ST-7: no session is acknowledged before file and folders are synced; the retry repairs it.
 
     The syncs are those of the two new folders' names, of the draft, of the store's folder and of `by-id`.
     """
@@ -164,7 +164,7 @@ def test_a_failed_sync_during_create(tmp_path, failing, record):
     record(figure(folder, 1, seen.applied, "new-session"))
 
 
-def test_a_session_is_synced_before_it_is_told(tmp_path):
+def test_a_session_is_synced_before_it_is_acknowledged(tmp_path):
     """Law 4: the names of new folders, the file, and both folders' contents, each after what it makes durable."""
     folder = str(tmp_path / "store")
     calls = "fsync,mkdir,link,linkat,symlink,symlinkat,rename,renameat"
@@ -189,7 +189,7 @@ def test_every_append_of_a_message_is_one_write_and_one_sync(tmp_path):
 
 
 def tiny_disk(folder: str) -> list[str]:
-    """How to start a child on a file system of its own, of 64 KiB; empty where that is not allowed."""
+    """The command that starts a child on a 64 KiB file system of its own; empty where that is not allowed."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None:
         return []
@@ -202,7 +202,7 @@ def tiny_disk(folder: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["disk", "limit"])
 def test_a_disk_that_is_really_full(tmp_path, kind, record):
-    """Law 4, LOG-9: the write that only half fits is noted as damage once there is space; all the rest is there."""
+    """Law 4, LOG-9: a write that only half fits is noted as damage once there is space; all other entries are there."""
     folder, kept = str(tmp_path / "tiny"), str(tmp_path / "kept.jsonl")
     before = tiny_disk(folder) if kind == "disk" else []
     done = run("fill", folder, kept, "disk" if before else "limit", before=before)

@@ -1,4 +1,4 @@
-"""A failed sync leaves bytes in doubt (law 4): they are written again before anything else is acknowledged.
+"""Law 4: bytes that a failed sync leaves in doubt are written again before anything else is acknowledged.
 
 The short form of `test_power_cut.py`. A page cache that forgets what it failed to write is simulated around the real
 store; other processes are real, with faults injected by strace and counted.
@@ -25,19 +25,19 @@ PAGES = 5000
 
 
 def body(entry: str) -> bytes:
-    """An entry that is longer than a page: a page that was lost is not written again with the entry behind it."""
+    """An entry longer than a page: a lost page is not rewritten by chance together with the next entry."""
     said = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % (b"x" * PAGES)
     return b'{"type":"message","id":"%s","parentId":"s","message":%s}' % (entry.encode(), said)
 
 
 def figure(store: str, planned: int, applied: int, acknowledged: int, lost: int = 0, control: str = "") -> Figure:
-    """The figures of failed syncs, and what was acknowledged after them."""
+    """The figures of failed syncs, and of the acknowledged entries after them."""
     checked, found = (acknowledged, "acknowledged appends"), (lost, "not on the device")
     return Figure("sync that fails once (simulated cache, strace)", store, planned, applied, checked, found, control)
 
 
 class Place:
-    """A store of files over a simulated page cache, with one session."""
+    """A file store over a simulated page cache, with one session."""
 
     def __init__(self, folder: str, monkeypatch: pytest.MonkeyPatch, record: Record) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ class Place:
         return os.path.getsize(os.path.join(self.folder, ".locks", f"{self.name}.lock"))
 
     def check_on_device(self, control: str = "") -> None:
-        """After a power cut every byte of the log is there; in a control some acknowledged entry is not."""
+        """Assert that every byte of the log is there after a power cut; in a control some acknowledged entry is not."""
         left = self.cache.cut(self.log)
         lost = [entry for entry in self.acknowledged if body(entry)[1:-1] not in left]
         faults = (self.cache.planned, self.cache.applied)
@@ -81,8 +81,8 @@ def place(tmp_path, monkeypatch, record):
 # ── in one process ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_retry_by_id(place):
-    """Law 4: the entry is in the log already, and its bytes are written again before the retry is told so."""
+def test_a_retry_by_id_rewrites_the_bytes_in_doubt(place):
+    """Law 4: the entry is in the log already, and its bytes are written again before the retry is acknowledged."""
     place.append("a", after=0)
     synced = os.path.getsize(place.log)
     place.fails("b", after=1)
@@ -94,15 +94,15 @@ def test_the_retry_by_id(place):
     assert place.mark() == 0
 
 
-def test_the_next_entry(place):
-    """Law 4: whatever comes behind the bytes in doubt, they are durable first."""
+def test_the_next_entry_makes_the_bytes_in_doubt_durable_first(place):
+    """Law 4: whatever entry follows the bytes in doubt, they are durable first."""
     place.fails("a", after=0)
     assert place.append("b", after=1).seq == 2
     place.check_on_device()
 
 
-def test_a_store_that_was_opened_anew(place):
-    """Law 4: nothing that a store remembers is needed, the mark beside the lock is enough."""
+def test_a_new_store_object_sees_the_doubt(place):
+    """Law 4: the mark beside the lock is enough; no state of the old store object is needed."""
     place.fails("a", after=0)
     place.store.close()
     assert place.append("a", after=0, store=JsonlStore(place.folder)).seq == 1
@@ -110,7 +110,7 @@ def test_a_store_that_was_opened_anew(place):
 
 
 def test_entries_without_a_sync_are_in_doubt_as_well(place):
-    """Law 4: a failed sync may have lost what was written before, without a sync."""
+    """Law 4: a failed sync may have lost entries that were written before without a sync."""
     place.append("a", after=0)
     synced = os.path.getsize(place.log)
     place.append("b", after=1, durable=False)
@@ -122,14 +122,14 @@ def test_entries_without_a_sync_are_in_doubt_as_well(place):
 
 
 def test_a_log_that_others_have_written_is_in_doubt_from_its_beginning(place):
-    """Law 4: a process that has synced nothing yet knows nothing of what is on the device."""
+    """Law 4: a process that has synced nothing yet does not know what is on the device."""
     place.append("a", after=0)
     place.store = JsonlStore(place.folder)
     place.fails("b", after=1)
     assert place.mark() == 1
 
 
-def test_a_failed_write(place, monkeypatch):
+def test_a_half_written_line_is_written_again(place, monkeypatch):
     """Law 4: half of a line may be in the page cache, and is written again before the next line."""
     write = os.write
 
@@ -153,7 +153,7 @@ def test_a_failed_write(place, monkeypatch):
 
 
 def test_a_rewrite_that_fails_refuses_the_append(place):
-    """Law 4: nothing is acknowledged while the disk does not take the bytes; the error says so."""
+    """Law 4: nothing is acknowledged while the disk refuses the bytes; the error says so."""
     place.fails("a", after=0)
     before = os.path.getsize(place.log)
     for durable in (True, False):
@@ -183,7 +183,7 @@ def test_a_device_that_returns_other_bytes_refuses_the_append(place, monkeypatch
 
 
 def test_a_device_that_cannot_be_read_past_the_cache(place, monkeypatch):
-    """Law 4: the rewrite and its sync are enough where nothing can be compared."""
+    """Law 4: the rewrite and its sync are enough where the device cannot be compared."""
     place.fails("a", after=0)
     monkeypatch.setattr(os, "preadv", lambda *_: (_ for _ in ()).throw(OSError(errno.EINVAL, "")))
     place.append("a", after=0)
@@ -198,8 +198,8 @@ def is_direct(descriptor: int) -> bool:
     return True
 
 
-def test_a_mark_that_cannot_be_written(place, monkeypatch):
-    """Law 4: this process remembers the doubt, also for a store that it opens anew."""
+def test_doubt_is_remembered_where_the_mark_cannot_be_written(place, monkeypatch):
+    """Law 4: this process remembers the doubt, also for a new store object."""
     refuse = lambda *_: (_ for _ in ()).throw(OSError(errno.EROFS, ""))  # noqa: E731
     with monkeypatch.context() as patch:
         patch.setattr(os, "ftruncate", refuse)
@@ -211,7 +211,7 @@ def test_a_mark_that_cannot_be_written(place, monkeypatch):
 
 
 def test_only_the_log_that_failed_is_in_doubt(place):
-    """Law 4, ST-8: of logs that are synced together the others are acknowledged and stay as they are."""
+    """Law 4, ST-8: of logs that are synced together, the others are acknowledged and not written again."""
     make(place.store, "t")
     place.store._syncs = ThreadSync()
     place.cache.fail(os.path.basename(place.log))
@@ -226,8 +226,8 @@ def test_only_the_log_that_failed_is_in_doubt(place):
 
 
 @pytest.mark.parametrize("way", ["acquire", "adopt"])
-def test_every_way_to_append(place, way):
-    """Law 4: a lease is taken by an entry, and a copied log is one too."""
+def test_every_kind_of_append_rewrites_the_bytes_in_doubt(place, way):
+    """Law 4: also taking a lease, which appends an entry, and copying a log."""
     place.fails("a", after=0)
     if way == "acquire":
         place.store.acquire("s", body("b"), after=1, holder="me", ttl_s=60)
@@ -239,14 +239,14 @@ def test_every_way_to_append(place, way):
 
 
 def test_nothing_is_written_again_without_a_failure(place):
-    """The price is paid after a failure only."""
+    """Law 1: without a failed sync no byte is rewritten."""
     for after in range(3):
         place.append(f"e{after}", after=after)
     assert (place.cache.rewritten, place.mark()) == ([], 0)
 
 
 def test_without_the_mark_the_retry_is_lost(place, monkeypatch):
-    """The control: the simulated page cache loses what is not written again."""
+    """Control: the simulated page cache loses bytes that are not written again."""
     monkeypatch.setattr(log_locks, "mark_doubt", lambda *_: None)
     place.fails("a", after=0)
     place.append("a", after=0)
@@ -260,13 +260,13 @@ CALLS = "write,pwrite64,fdatasync,fsync"
 
 
 def rewrites(calls: list[Called]) -> list[int]:
-    """The offsets that a rewrite wrote to, in their order."""
+    """The offsets of a rewrite, in order."""
     return [int(call.arguments.rsplit(", ", 1)[1]) for call in calls if call.name == "pwrite64"]
 
 
 @pytest.mark.strace
 def test_another_process_writes_the_bytes_again(tmp_path, record):
-    """Law 4: a process ends after a failed sync; the next one sees the mark, and writes the bytes again first."""
+    """Law 4: after a process ended with a failed sync, the next one sees the mark and writes the bytes again first."""
     folder = str(tmp_path / "store")
     small_log(folder, entries=3)
     path, report = log_path(folder), str(tmp_path / "report")
@@ -290,7 +290,7 @@ def of_sqlite(report: str, url: str, what: str, *words: str, inject: str = "") -
 
 @pytest.mark.strace
 def test_a_write_ahead_log_is_written_again(tmp_path, record):
-    """Law 4, ST-6: after a failed commit the whole of it is written and synced before the next transaction."""
+    """Law 4, ST-6: after a failed commit the whole WAL is written and synced before the next transaction."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     seen = of_sqlite(str(tmp_path / "report"), url, "write_stubbornly", "s", "3", inject="fdatasync:error=EIO:when=2")
     assert (seen.applied, len(seen.said("failed"))) == (1, 1)
@@ -305,7 +305,7 @@ def test_a_write_ahead_log_is_written_again(tmp_path, record):
 
 @pytest.mark.strace
 def test_another_process_writes_the_write_ahead_log_again(tmp_path, record):
-    """Law 4, ST-6: the mark warns it; the process that failed leaves the write-ahead log where it is."""
+    """Law 4, ST-6: it sees the mark; the process that failed leaves the WAL in place."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     report = str(tmp_path / "report")
     first = of_sqlite(report, url, "write_once", "s", "n0", inject="fdatasync:error=EIO:when=1")
@@ -325,7 +325,7 @@ def test_another_process_writes_the_write_ahead_log_again(tmp_path, record):
 
 @pytest.mark.strace
 def test_a_failed_sync_at_the_end_of_a_process(tmp_path, record):
-    """Law 4, ST-6: SQLite would sync what had no sync when it is closed, and tell nobody that it failed.
+    """Law 4, ST-6: closing SQLite syncs unsynced commits, and would not report that this failed.
 
     The first sync is that of the header of a new write-ahead log.
     """
@@ -341,7 +341,7 @@ def test_a_failed_sync_at_the_end_of_a_process(tmp_path, record):
 
 
 def test_commits_without_a_sync_do_not_fill_the_write_ahead_log(tmp_path):
-    """ST-6: only a synced commit lets SQLite run a checkpoint by itself, so wakelog runs the others."""
+    """ST-6: SQLite runs a checkpoint only after synced commits, so wakelog runs the others."""
     store = open_store(made(f"sqlite:{tmp_path / 'db'}", "s"))
     for after in range(3000):
         store.append("s", body(f"e{after}"), after=after, durable=False)
@@ -351,7 +351,7 @@ def test_commits_without_a_sync_do_not_fill_the_write_ahead_log(tmp_path):
 
 @pytest.mark.strace
 def test_a_failed_sync_before_a_checkpoint(tmp_path, record):
-    """Law 4, ST-6: the checkpoint is left out, the doubt is marked, and the next transaction writes again."""
+    """Law 4, ST-6: the checkpoint is skipped, the doubt is marked, and the next transaction writes again."""
     url = made(f"sqlite:{tmp_path / 'db'}", "s")
     report = str(tmp_path / "report")
     seen = of_sqlite(report, url, "write_much", "s", "1500", inject="fdatasync:error=EIO:when=2")

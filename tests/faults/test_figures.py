@@ -75,7 +75,8 @@ def test_figures_of_all_test_processes_are_written(tmp_path, processes):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     words = ["-p", "tests.faults.figures", "-n", processes, "--write-figures", "--figures-file", "reliability.md"]
     command = [INTERPRETER, "-m", "pytest", "-q", *words, "test_rig.py"]
-    pipes = {"capture_output": True, "text": True, "timeout": PATIENCE_S}
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), check=False, **pipes)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), check=False, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stdout
     assert "| power cut | files | 4 | 4 | 40 entries | 0 lost |" in (tmp_path / "reliability.md").read_text()

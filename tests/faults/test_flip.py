@@ -1,4 +1,4 @@
-"""Bits flipped, lines dropped, repeated, swapped and glued (laws 9 and 12, LOG-9, LOG-11): always noticed.
+"""Bits flipped, lines dropped, repeated, swapped and joined (laws 9 and 12, LOG-9, LOG-11): always noticed.
 
 Reading never raises anything but a `WakelogError`, whatever a flip makes of the bytes, and nothing that was
 changed passes unnoticed: the chain, the reader or the tree says so. Only a cut tail needs a digest kept elsewhere.
@@ -25,7 +25,7 @@ SLICES = range(4)
 
 
 def looked_at(content: bytes) -> bool:
-    """Reads a log in every way there is without a file; says whether anybody noticed something."""
+    """Read a log in every way there is without a file; return whether any of them reported something."""
     lines = lines_of(content)
     reader = EntryReader()
     tree = Tree().add_all(reader.feed_all(lines))
@@ -38,19 +38,19 @@ def looked_at(content: bytes) -> bool:
 
 
 def line_at(content: bytearray, at: int) -> tuple[int, int]:
-    """Where the line that a place belongs to begins, and where the one behind it ends, in case its LF was hurt."""
+    """The start of the line at a position and the end of the next line, in case its LF was changed."""
     end = content.find(b"\n", content.find(b"\n", at) + 1) + 1
     return content.rfind(b"\n", 0, at) + 1, end or len(content)
 
 
 def figure(what: str, planned: int, applied: int, quiet: int = 0, control: str = "") -> Figure:
-    """The figures of so many changes."""
+    """The figures of a number of changes."""
     return Figure(what, "files", planned, applied, (applied, "changed logs"), (quiet, "unnoticed"), control)
 
 
 @pytest.mark.parametrize("part", SLICES)
 def test_every_flipped_bit_is_noticed(quick_folder, part, record):
-    """The hash chain: 40 entries, every bit, none unnoticed. A seal broken in a prefix is broken in the whole."""
+    """Law 9: every bit of 40 entries; a seal that is broken in a prefix is broken in the whole log."""
     small_log(quick_folder, entries=40)
     content = bytes_of(quick_folder)
     quiet, applied = [], 0
@@ -71,7 +71,7 @@ def test_every_flipped_bit_is_noticed(quick_folder, part, record):
 
 
 def test_control_without_the_hash_chain_most_flips_pass(quick_folder, record):
-    """The test above can fail: the reader alone, without the seals, takes changed text for what was said."""
+    """The test above can fail: the reader alone, without the seals, accepts changed text."""
     small_log(quick_folder, entries=8)
     content = bytes_of(quick_folder)
     quiet = applied = 0
@@ -86,7 +86,7 @@ def test_control_without_the_hash_chain_most_flips_pass(quick_folder, record):
 
 
 def test_a_line_with_any_bit_flipped_is_read_or_reported(quick_folder):
-    """LOG-11: every bit of every kind of line: an entry, several, or damage; never an exception."""
+    """LOG-11: every bit of every kind of line gives an entry, several, or damage; never an exception."""
     rich_log(quick_folder)
     content = bytearray(bytes_of(quick_folder))
     for at in range(len(content)):
@@ -99,7 +99,7 @@ def test_a_line_with_any_bit_flipped_is_read_or_reported(quick_folder):
 
 
 def test_a_flipped_bit_never_makes_reading_raise(quick_folder):
-    """LOG-11: a bit in every 11th byte, through the store, whole and active, and on to the views."""
+    """LOG-11: a bit in every 11th byte, through the store, whole and tail, and through the projections."""
     rich_log(quick_folder)
     content = bytes_of(quick_folder)
     with open(put(quick_folder, content), "r+b", buffering=0) as file:
@@ -125,12 +125,12 @@ def check_reads(folder: str) -> None:
 
 
 def is_broken(lines: list[bytes]) -> bool:
-    """Whether the chain alone says that these are not the lines that were written."""
+    """Whether the hash chain alone shows that these are not the written lines."""
     return is_noticed(verify_seals(lines_of(b"".join(lines))), [])
 
 
 def test_dropped_repeated_and_swapped_lines_are_noticed(quick_folder, record):
-    """The hash chain: every line dropped or repeated, every pair of neighbours and 400 random pairs swapped."""
+    """Law 9: every line dropped or repeated, every pair of neighbours and 400 random pairs swapped."""
     small_log(quick_folder, entries=40)
     lines = bytes_of(quick_folder).splitlines(keepends=True)
     last = len(lines) - 1
@@ -150,7 +150,7 @@ def test_dropped_repeated_and_swapped_lines_are_noticed(quick_folder, record):
 
 
 def test_control_lines_that_are_only_parsed(quick_folder, record):
-    """The test above can fail: without seals and parents, each of two swapped lines is a good one."""
+    """The test above can fail: without seals and parents, each of two swapped lines is valid."""
     small_log(quick_folder, entries=40)
     lines = bytes_of(quick_folder).splitlines(keepends=True)
     quiet = applied = 0
@@ -164,8 +164,8 @@ def test_control_lines_that_are_only_parsed(quick_folder, record):
     record(figure(rig, planned, applied, quiet, control="seals and parents are not checked"))
 
 
-def test_a_damaged_last_line_keeps_its_place(quick_folder):
-    """Law 3: it was acknowledged; whatever happened to its bytes since, nobody else gets its seq."""
+def test_a_damaged_last_line_keeps_its_seq(quick_folder):
+    """Law 3: it was acknowledged; whatever happened to its bytes since, no other entry gets its seq."""
     small_log(quick_folder, entries=12)
     content = bytes_of(quick_folder)
     start = content.rindex(b"\n", 0, -1) + 1
@@ -176,8 +176,8 @@ def test_a_damaged_last_line_keeps_its_place(quick_folder):
         assert [hurt.kind for hurt in read(quick_folder).damage] == ["unreadable"]
 
 
-def test_a_cut_tail_is_found_by_the_digest_kept_elsewhere(quick_folder):
-    """The hash chain: a log without its last lines is whole in itself; the kept head digest says otherwise."""
+def test_missing_last_lines_are_found_by_a_digest_kept_elsewhere(quick_folder):
+    """Law 9: a log without its last lines is valid in itself; the separately kept head digest shows the loss."""
     small_log(quick_folder, entries=40)
     lines = bytes_of(quick_folder).splitlines(keepends=True)
     kept = proof_of(quick_folder).head
@@ -191,8 +191,8 @@ def test_a_cut_tail_is_found_by_the_digest_kept_elsewhere(quick_folder):
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
-def test_glued_records_are_all_read_and_the_glue_is_reported(quick_folder, count):
-    """LOG-9: complete records on one line, wherever in the log, lose nobody."""
+def test_joined_records_are_all_read_and_reported(quick_folder, count):
+    """LOG-9: of complete records on one line, wherever in the log, none is lost."""
     rich_log(quick_folder)
     lines = bytes_of(quick_folder).splitlines()
     ids = [entry.id for entry in read(quick_folder).entries]
@@ -206,8 +206,8 @@ def test_glued_records_are_all_read_and_the_glue_is_reported(quick_folder, count
         assert is_noticed(proof_of(quick_folder), [])
 
 
-def test_a_record_behind_any_fragment_is_found_again(quick_folder):
-    """LOG-9: a line cut anywhere with the next record glued to it costs the cut line only."""
+def test_a_record_joined_to_a_fragment_is_read(quick_folder):
+    """LOG-9: a line cut anywhere with the next record joined to it costs the cut line only."""
     rich_log(quick_folder)
     lines = bytes_of(quick_folder).splitlines()
     for at in (3, len(lines) // 2, len(lines) - 8):
@@ -219,8 +219,8 @@ def test_a_record_behind_any_fragment_is_found_again(quick_folder):
             assert [(hurt.kind, hurt.line, hurt.size) for hurt in reader.damage] == [("unreadable", at + 1, cut)]
 
 
-def test_an_object_inside_a_cut_line_is_no_record(quick_folder):
-    """LOG-9: a cut behind a tool call leaves a whole object at the end; nobody takes it for an entry."""
+def test_an_object_inside_a_cut_line_is_not_an_entry(quick_folder):
+    """LOG-9: a cut after a tool call leaves a complete object at the end, which is not read as an entry."""
     rich_log(quick_folder)
     lines = bytes_of(quick_folder).splitlines()
     tried = 0

@@ -1,4 +1,4 @@
-"""Files that another user owns or may write to are never run (issue 15, item 6): every change of every file of a store.
+"""Law 13: no agent runs on files that another user owns or may write to, for every change of every file of a store.
 
 Owners are changed by root only; without root the table has the modes alone, and tests that are about owners are not run
 (mark `faults`).
@@ -10,11 +10,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from tests.faults.figures import Figure
-from tests.faults.foreign import CHANGES, IS_ROOT, STRANGER, STRANGERS, files_of_database, files_of_folder, owing
+from tests.faults.foreign import (
+    CHANGES,
+    IS_ROOT,
+    STRANGER,
+    STRANGERS,
+    files_of_database,
+    files_of_folder,
+    runnable_session,
+)
 from wakelog.app.agent import Agent
 from wakelog.errors import Untrusted, UsageError
 from wakelog.forking import fork
@@ -28,7 +38,8 @@ from wakelog.stores.ownership import OwnershipChecks, TrustedOwners
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.testing.store_rig import log_bytes
 
-STORES = {
+LocalStore = JsonlStore | SqliteStore
+STORES: dict[str, tuple[Callable[..., LocalStore], Callable[[Any, str], Iterator[str]]]] = {
     "files": (lambda folder, **more: JsonlStore(f"{folder}/store", **more), files_of_folder),
     "SQLite": (lambda folder, **more: SqliteStore(f"{folder}/store.db", **more), files_of_database),
 }
@@ -46,8 +57,13 @@ def woken(store, session):
     return asyncio.run(wake(LiveRuntime(store), session.name))
 
 
+def data_path(store: LocalStore, name: str) -> str:
+    """The file that holds the entries of a session: its log, or the database."""
+    return store.folder.log_path(name) if isinstance(store, JsonlStore) else store.file.path
+
+
 def refusal(session):
-    """Why a session is not run; None if it would be."""
+    """The reason why a session is not run; None if it would be."""
     try:
         check_files(session)
     except Untrusted as error:
@@ -62,11 +78,11 @@ def figure(kind, planned, applied, is_run=0, control=""):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_every_change_of_every_file(place, tmp_path, kind, record):
-    """Each file, owner and mode: what is not private is reported, and the session is neither run nor written to."""
+def test_every_file_that_is_not_private_is_reported(place, tmp_path, kind, record):
+    """Law 13: for each file, owner and mode, the session is neither run nor written to."""
     opened, files = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
-    session = owing(store, marker)
+    session = runnable_session(store, marker)
     store.journal(session.name, "r1", b"{}")
     before, paths = log_bytes(store, session.name), list(files(store, session.name))
     planned = {(path, change.name) for path in paths for change in CHANGES if change.exposes}
@@ -85,7 +101,7 @@ def test_every_change_of_every_file(place, tmp_path, kind, record):
             assert "trusted_owners" in refused.hint
     record(figure(kind, len(planned), exposed, len(planned - applied)))
     assert applied == planned
-    # The control of the table: as many changes as expose nothing.
+    # Control: the number of changes that expose nothing.
     assert spared == len(paths) * sum(not change.exposes for change in CHANGES)
     assert log_bytes(store, session.name) == before
     woken(store, session)
@@ -95,11 +111,11 @@ def test_every_change_of_every_file(place, tmp_path, kind, record):
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("change", [change for change in CHANGES if change.exposes], ids=lambda change: change.name)
 def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, change, record):
-    """The log, or the database, of another user: no tool runs and no byte changes. Undone, the same session runs."""
+    """Law 13: with the data of another user no tool runs and no byte changes; undone, the same session runs."""
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
-    session = owing(store, marker)
-    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    session = runnable_session(store, marker)
+    path = data_path(store, session.name)
     before = log_bytes(store, session.name)
     undo = change.apply(path)
     with pytest.raises(Untrusted):
@@ -113,11 +129,11 @@ def test_a_wake_is_refused_before_anything_is_written(place, tmp_path, kind, cha
 
 @pytest.mark.parametrize("kind", STORES)
 def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch, record):
-    """Control: what the tests above show is the check and nothing else."""
+    """Control: without the check the tool runs."""
     opened, _ = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
-    session = owing(store, marker)
-    path = store.folder.log_path(session.name) if kind == "files" else store.file.path
+    session = runnable_session(store, marker)
+    path = data_path(store, session.name)
     os.chmod(path, 0o666)
     monkeypatch.setattr(type(store), "custody", lambda *_, **__: ())
     woken(store, session)
@@ -127,11 +143,11 @@ def test_without_the_check_the_log_is_run(place, tmp_path, kind, monkeypatch, re
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.faults
 @pytest.mark.skipif(not IS_ROOT, reason="root is missing: only root can give files away")
-def test_a_container(place, tmp_path, kind):
-    """Everything belongs to another user id: refused as it is, and run and written to where that user is trusted."""
+def test_a_trusted_user_id_may_own_the_store(place, tmp_path, kind):
+    """Everything belongs to another user id: refused by default, run and written to where that user is trusted."""
     opened, files = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
-    session = owing(store, marker)
+    session = runnable_session(store, marker)
     store.close()
     for path in (*files(store, session.name), *(place / "store").glob("by-*/*")):
         os.chown(path, STRANGER, STRANGERS, follow_symlinks=False) if os.path.lexists(path) else None
@@ -148,18 +164,18 @@ def test_a_container(place, tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_a_shared_group(place, tmp_path, kind):
-    """Files that a group may write to are run where that group is trusted; what all users may write to is not."""
+def test_a_trusted_group_may_write_to_the_store(place, tmp_path, kind):
+    """Files that a trusted group may write to are run; files that all users may write to are not."""
     opened, files = STORES[kind]
     store, marker = opened(place), str(tmp_path / "marker")
-    session = owing(store, marker)
+    session = runnable_session(store, marker)
     gid = os.stat(place).st_gid
     for path in files(store, session.name):
         os.chmod(path, os.stat(path).st_mode | 0o020)
     with pytest.raises(Untrusted, match="can be written by the group"):
         woken(store, session)
     trusting = opened(place, trusted_owners=(f"gid:{gid}",))
-    os.chmod(store.folder.log_path(session.name) if kind == "files" else store.file.path, 0o666)
+    os.chmod(data_path(store, session.name), 0o666)
     with pytest.raises(Untrusted, match="can be written by all users"):
         woken(trusting, session)
     woken(opened(place, trusted_owners=("everyone",)), session)
@@ -169,10 +185,10 @@ def test_a_shared_group(place, tmp_path, kind):
 # ── what a session reads besides its own files ───────────────────────────────────────────────────
 
 
-def test_a_fork_is_judged_with_the_logs_that_it_reads_through(place, tmp_path):
-    """A private log that goes on from one that others may write to is not run either."""
+def test_a_fork_is_checked_together_with_its_parents(place, tmp_path):
+    """A private fork of a log that others may write to is not run either."""
     store = JsonlStore(str(place / "store"))
-    session = owing(store, str(tmp_path / "marker"))
+    session = runnable_session(store, str(tmp_path / "marker"))
     child = fork(fork(session))
     check_files(child)
     os.chmod(store.folder.log_path(session.name), 0o622)
@@ -181,9 +197,9 @@ def test_a_fork_is_judged_with_the_logs_that_it_reads_through(place, tmp_path):
 
 
 def test_a_new_session_in_a_store_that_others_may_write(place, tmp_path):
-    """No session is begun in such a store, and one that is there is not told anything."""
+    """No session is created in such a store, and nothing is appended to an existing one."""
     store = JsonlStore(str(place / "store"))
-    session = owing(store, str(tmp_path / "marker"))
+    session = runnable_session(store, str(tmp_path / "marker"))
     before = log_bytes(store, session.name)
     os.chmod(place / "store", 0o777)
     for known in (None, session):
@@ -193,10 +209,10 @@ def test_a_new_session_in_a_store_that_others_may_write(place, tmp_path):
     assert log_bytes(store, session.name) == before
 
 
-def test_a_log_is_judged_by_what_is_opened(place, tmp_path):
-    """A link in the place of a log is not followed; a store that is a link is judged where it leads."""
+def test_links_to_logs_are_refused_and_links_to_stores_are_checked_at_their_target(place, tmp_path):
+    """A link in the place of a log is not followed; a store that is a link is checked at its target."""
     elsewhere = JsonlStore(str(tmp_path / "elsewhere"))
-    session = owing(elsewhere, str(tmp_path / "marker"))
+    session = runnable_session(elsewhere, str(tmp_path / "marker"))
     os.symlink(elsewhere.folder.path, place / "store")
     linked = JsonlStore(str(place / "store"))
     check_files(Session(linked, session.name))
@@ -210,10 +226,10 @@ def test_a_log_is_judged_by_what_is_opened(place, tmp_path):
     assert [stat.name for stat in linked.sessions()] == []
 
 
-def test_a_database_that_is_a_link(place, tmp_path):
-    """SQLite keeps its own files beside the real database: those are judged."""
+def test_the_files_of_a_linked_database_are_checked_at_its_target(place, tmp_path):
+    """SQLite keeps its own files beside the real database."""
     real = SqliteStore(str(tmp_path / "real.db"))
-    session = owing(real, str(tmp_path / "marker"))
+    session = runnable_session(real, str(tmp_path / "marker"))
     os.symlink(tmp_path / "real.db", place / "store.db")
     linked = SqliteStore(str(place / "store.db"))
     check_files(Session(linked, session.name))
@@ -257,8 +273,8 @@ def test_owners_of_folders_above_the_store(place):
     check_store_files(JsonlStore(store.folder.path, trusted_owners=[f"uid:{STRANGER}"]))
 
 
-def test_a_link_on_the_way_to_the_store(place, tmp_path):
-    """Both ways to the store count: the folder that holds the link, and the folders where it leads."""
+def test_the_folders_of_a_link_to_the_store_are_checked(place, tmp_path):
+    """Both paths count: the folder that holds the link, and the folders of its target."""
     (tmp_path / "real").mkdir()
     os.symlink(tmp_path / "real", place / "link")
     store = JsonlStore(str(place / "link" / "store"))
@@ -276,14 +292,14 @@ def test_a_link_on_the_way_to_the_store(place, tmp_path):
 
 @pytest.fixture
 def open_folder():
-    """A folder that every user may read: those of pytest are closed."""
+    """A folder that every user may read: those of pytest are private."""
     with tempfile.TemporaryDirectory(prefix="wakelog-") as folder:
         os.chmod(folder, 0o755)
         yield folder
 
 
 def opened_to_readers(path):
-    """Lets every user read all files and folders under a path."""
+    """Let every user read all files and folders under a path."""
     for folder, _, files in os.walk(path):
         os.chmod(folder, 0o755)
         for file in (os.path.join(folder, name) for name in files):
@@ -296,7 +312,7 @@ def opened_to_readers(path):
 def test_another_user_does_not_run_what_root_wrote(open_folder):
     """Root is another user too: its readable log is read with a warning and refused for running."""
     store, marker, home = (os.path.join(open_folder, name) for name in ("store", "marker", "home"))
-    owing(JsonlStore(store), marker)
+    runnable_session(JsonlStore(store), marker)
     os.mkdir(home)
     os.chown(home, STRANGER, STRANGERS)
     opened_to_readers(store)
@@ -318,8 +334,8 @@ def test_another_user_does_not_run_what_root_wrote(open_folder):
 # ── whom to trust ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_words_of_trusted_owners():
-    """Names and ids of users and groups; a word that names nothing is one clear line."""
+def test_trusted_owners_are_names_and_ids():
+    """Names and ids of users and groups; an unknown one is an error of one line."""
     assert TrustedOwners.of(["root", "uid:1000", "7", "gid:12", "group:root", "group:9"]) == TrustedOwners(
         frozenset({0, 1000, 7}), frozenset({12, 0, 9})
     )
@@ -342,8 +358,13 @@ def test_the_words_of_trusted_owners():
 
 def test_owners_are_looked_up_when_they_are_needed(tmp_path):
     """The configuration is read only where a file is not private."""
-    asked = []
-    custody = OwnershipChecks(lambda: asked.append("asked") or ("root",))
+    asked: list[str] = []
+
+    def trusted_owners():
+        asked.append("asked")
+        return ("root",)
+
+    custody = OwnershipChecks(trusted_owners)
     (tmp_path / "file").touch(0o600)
     assert custody.exposure("file", os.stat(tmp_path / "file")) is None
     assert asked == []
@@ -358,7 +379,7 @@ def test_owners_are_looked_up_when_they_are_needed(tmp_path):
 @pytest.mark.parametrize("umask", [0, 0o002, 0o022, 0o077])
 @pytest.mark.parametrize("kind", STORES)
 def test_folders_are_created_private_whatever_the_umask(tmp_path, umask, kind):
-    """The folders above a store that are missing too. What is there keeps its mode."""
+    """Also missing folders above a store. Existing ones keep their mode."""
     (tmp_path / "there").mkdir(mode=0o750)
     opened, _ = STORES[kind]
     before = os.umask(umask)
@@ -377,7 +398,7 @@ def test_folders_are_created_private_whatever_the_umask(tmp_path, umask, kind):
 
 @pytest.mark.parametrize("umask", [0o177, 0o277, 0o700, 0o777])
 def test_folders_keep_the_rights_of_their_owner(tmp_path, umask):
-    """A umask that takes rights from the owner makes no folder that nothing can be put into."""
+    """Under a umask that takes rights from the owner, folders are still usable."""
     before = os.umask(umask)
     try:
         make_private_folders(str(tmp_path / "one" / "two"))

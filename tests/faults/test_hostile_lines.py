@@ -1,4 +1,4 @@
-"""Lines nobody should have written (laws 9, 10 and 13; LOG-8, LOG-9, LOG-11): served, kept or reported.
+"""Lines that no writer should produce (laws 9, 10 and 13; LOG-8, LOG-9, LOG-11): served, kept or reported.
 
 Each log is read whole, read from its end, proven and appended to by a process of its own, which says how
 much memory that took. No line may cost its neighbours anything, and none may raise but a `WakelogError`.
@@ -25,17 +25,17 @@ DEEP = 100_000
 
 
 def line(entry_id: str, *more: str, kind: str = "message", text: str = "hello") -> bytes:
-    """A line as a person would write it: no seq, no seal. `more` goes in as it is."""
+    """A line as a person would write it: no seq, no seal. `more` is inserted unchanged."""
     said = '"message":{"role":"user","content":' + json.dumps(text) + "}"
     return ("{" + ",".join([f'"type":"{kind}","id":"{entry_id}"', said, *more]) + "}").encode()
 
 
 def custom(entry_id: str, value: str) -> bytes:
-    """A line whose data is any JSON at all."""
+    """A line with any JSON as its data."""
     return f'{{"type":"custom","id":"{entry_id}","customType":"x","data":{value}}}'.encode()
 
 
-# What stands in the line, what becomes of it: read (as the id x), reported, or both.
+# The line, whether it is read (with the id x), and the damage that is reported.
 HOSTILE: dict[str, tuple[bytes, bool, str | None]] = {
     "NUL block": (b"\x00" * 4096, False, "unreadable"),
     "NUL block before a record": (b"\x00" * 4096 + line("x"), True, "unreadable"),
@@ -93,8 +93,8 @@ HOSTILE: dict[str, tuple[bytes, bool, str | None]] = {
     "an unknown type": (b'{"type":"hologram","id":"x","deep":{"er":[1,2]}}', True, None),
     "a known type with another body": (b'{"type":"label","id":"x","targetId":7}', True, "unreadable"),
     "a parent that is itself": (line("x", '"parentId":"x"'), True, "bridged"),
-    "a parent that is nobody": (line("x", '"parentId":"nobody"'), True, "bridged"),
-    "a head that is nobody": (b'{"type":"head","id":"x","targetId":"nobody"}', True, "orphan"),
+    "a parent that does not exist": (line("x", '"parentId":"nobody"'), True, "bridged"),
+    "a head that does not exist": (b'{"type":"head","id":"x","targetId":"nobody"}', True, "orphan"),
     "an id that is taken": (line("e3"), True, "repeated"),
     "blanks": (b" \t \r ", False, None),
     "an escape sequence": (line("x", text="\x1b]0;owned\x07"), True, None),
@@ -118,7 +118,7 @@ GOOD = ["s", *(f"e{at}" for at in range(1, 12))]
 
 
 def hostile_log(folder: str, hostile: bytes, *, ended: bool) -> None:
-    """A sealed log with one line put in by hand: in its middle, or behind its end without LF."""
+    """A sealed log with one inserted line: in its middle, or after its end without LF."""
     small_log(folder, entries=len(GOOD))
     good = bytes_of(folder)
     lines = good.split(b"\n")
@@ -126,14 +126,17 @@ def hostile_log(folder: str, hostile: bytes, *, ended: bool) -> None:
 
 
 def outcomes(*folders: str, times: int = 1) -> list[dict[str, Any]]:
-    """What a process of its own made of these logs."""
+    """The results of a process of its own for these logs."""
     done = run("read_all", str(times), *folders)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-2_000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def check(name: str, seen: dict[str, Any], *, is_read: bool, reported: str | None, ended: bool) -> None:
-    """No neighbour was lost, what was wrong is said, and the session goes on (or says why it cannot)."""
+    """Assert that no other line was lost, the problem is reported.
+
+    The session continues (or the error says why not).
+    """
     assert [entry for entry in dict.fromkeys(seen["entries"]) if entry in GOOD] == GOOD, name
     assert seen["peak_mb"] < MEMORY_MB, name
     if ended:
@@ -151,13 +154,13 @@ def check(name: str, seen: dict[str, Any], *, is_read: bool, reported: str | Non
 
 
 def figure(planned: int, applied: int, lost: int = 0, control: str = "") -> Figure:
-    """The figures of so many lines, each among the same good ones."""
+    """The figures of a number of lines, each among the same valid ones."""
     neighbours = (applied * len(GOOD), "entries beside them")
     return Figure("hostile line in a log", "files", planned, applied, neighbours, (lost, "lost"), control)
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["in the middle", "at the end"])
-def test_a_hostile_line_costs_nobody_else(quick_folder, ended, record):
+def test_a_hostile_line_affects_no_other_line(quick_folder, ended, record):
     """LOG-9, LOG-11, laws 1 and 9: read in every way and appended to; a torn end may add its note."""
     folders = {name: os.path.join(quick_folder, str(at)) for at, name in enumerate(HOSTILE)}
     before = {}
@@ -172,7 +175,7 @@ def test_a_hostile_line_costs_nobody_else(quick_folder, ended, record):
 
 
 def test_control_a_plain_reader_of_json_lines(quick_folder, record):
-    """The test above can fail: a reader that parses each line as JSON ends at the first one that is none."""
+    """The test above can fail: a reader that parses each line as JSON ends at the first one that is not."""
     lost = 0
     for name, (hostile, _, _) in HOSTILE.items():
         hostile_log(os.path.join(quick_folder, name), hostile, ended=True)
@@ -198,8 +201,8 @@ def test_a_huge_line_stays_within_its_memory(tmp_path, name, ended, record):
     record(figure(1, int(hostile in bytes_of(str(tmp_path)))))
 
 
-def test_a_file_without_any_entry_is_read_as_one(quick_folder):
-    """LOG-11: nothing to serve is no traceback; there is nothing to append to, and the error says so."""
+def test_a_file_without_entries_reads_as_an_empty_log(quick_folder):
+    """LOG-11: there is no traceback; nothing can be appended, and the error says so."""
     contents = [b"", b"\n", b"\n" * 300_000, b"\r\n", b"\x00", b"\xef\xbb\xbf", b"{", b"null", b"{}\n[]\n"]
     folders = [os.path.join(quick_folder, str(at)) for at in range(len(contents))]
     for folder, content in zip(folders, contents, strict=True):
@@ -212,8 +215,8 @@ def test_a_file_without_any_entry_is_read_as_one(quick_folder):
         assert bytes_of(folder) == content
 
 
-def test_values_come_out_as_they_went_in(quick_folder):
-    """Law 10: what is odd but correct JSON is a correct value, and every line keeps its bytes."""
+def test_unusual_json_values_are_read_unchanged(quick_folder):
+    """Law 10: unusual but correct JSON is a correct value, and every line keeps its bytes."""
     lines = [custom("a", "123456789012345678901"), line("b", text="\u2028\x85"), b"\xef\xbb\xbf" + line("c")]
     lines += [line("d") + b"\r", b'{"type":"hologram","id":"e","n":1.50}', custom("f", '{"k":1,"k":2}')]
     reader = EntryReader()
@@ -230,7 +233,7 @@ def test_values_come_out_as_they_went_in(quick_folder):
 
 
 def test_a_crlf_copy_of_a_log_is_read_whole(quick_folder):
-    """LOG-9: an editor that changed every line end took nothing away."""
+    """LOG-9: an editor that changed every line end has removed nothing."""
     small_log(quick_folder, entries=12)
     put(quick_folder, bytes_of(quick_folder).replace(b"\n", b"\r\n"))
     (seen,) = outcomes(quick_folder)
@@ -239,13 +242,16 @@ def test_a_crlf_copy_of_a_log_is_read_whole(quick_folder):
 
 
 def nested(depth: int) -> str:
-    """A reply whose tool call has an input of so many levels, five below the line's own."""
+    """A reply whose tool call has an input of this many levels, five below the line's own."""
     call = '{"type":"toolCall","id":"t","name":"n","input":' + "[" * depth + "]" * depth + "}"
     return f'{{"type":"message","id":"x","message":{{"role":"assistant","content":[{call}]}}}}'
 
 
 def test_nesting_is_read_to_a_fixed_depth_whatever_the_stack(quick_folder):
-    """LOG-11: a line that reads in one place reads everywhere, and the views can follow; the rest is reported."""
+    """LOG-11: a line that can be read in one place can be read everywhere, also by projections.
+
+    The rest is reported.
+    """
     folders = {depth: os.path.join(quick_folder, str(depth)) for depth in (10, 252, 253, 985, 2_000)}
     for depth, folder in folders.items():
         inner = '{"message":' * depth + "{}" + "}" * depth

@@ -1,4 +1,4 @@
-"""Who may run a session when processes stop, die and come back (law 6, DESIGN 4).
+"""Leases when processes stop, crash and continue (law 6).
 
 A lease is a record that expires, judged by the store's clock since boot. A stopped holder is overtaken and
 cannot append one more entry; a dead one's lease is void at once. The control with the fence check taken out
@@ -24,14 +24,14 @@ from wakelog.stores.jsonl import JsonlStore
 
 
 def wait_until_free(folder: str) -> None:
-    """Looks at the lease until it is nobody's."""
+    """Read the lease until it is free."""
     deadline = time.monotonic() + PATIENCE_S
     while JsonlStore(folder).held(NAME) is not None:
         assert time.monotonic() < deadline, "the lease of a stopped process never expired"
 
 
 def overtaken(folder: str, what: str) -> tuple[str, Lease]:
-    """A holder is stopped, its lease expires, we take over, it goes on: what does it say when it appends?"""
+    """Stop a holder, let its lease expire, take over, continue the holder; return the result of its next append."""
     with Child(what, folder, "zombie", "0.5") as zombie:
         assert zombie.hear().startswith("holds")
         zombie.tell("append")
@@ -47,7 +47,7 @@ def overtaken(folder: str, what: str) -> tuple[str, Lease]:
 
 
 def stale_entries(folder: str, lease: Lease) -> list[str]:
-    """What the overtaken holder wrote behind the entry that overtook it."""
+    """Entries that the overtaken holder wrote after the entry that overtook it."""
     said = [entry for entry in read(folder).entries if isinstance(entry.value, Message)]
     return [entry.id for entry in said if entry.value.message.text == "by zombie" and entry.seq > lease.fence]
 
@@ -68,8 +68,8 @@ def test_a_stopped_holder_that_comes_back_cannot_append(tmp_path, record):
     assert proof_of(folder).broken == ()
 
 
-def test_without_the_fence_check_it_would(tmp_path, record):
-    """The test above can fail: with the check taken out, the same zombie appends behind its successor."""
+def test_control_without_the_fence_check_it_appends(tmp_path, record):
+    """The test above can fail: without the check, the same process appends after its successor."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     answer, lease = overtaken(folder, "hold_unfenced")
@@ -79,7 +79,7 @@ def test_without_the_fence_check_it_would(tmp_path, record):
 
 
 def test_a_killed_holder_has_no_lease(tmp_path):
-    """DESIGN 4: waking after a crash never waits for an expiry, not even while nobody has buried the dead."""
+    """Law 15: waking after a crash never waits for an expiry, not even while the killed process is a zombie."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     with Child("hold", folder, "doomed", "100000") as holder:
@@ -88,14 +88,14 @@ def test_a_killed_holder_has_no_lease(tmp_path):
             Session(JsonlStore(folder), NAME).acquire("impatient", ttl_s=1)
         assert JsonlStore(folder).held(NAME) is not None
         holder.kill()
-        assert holder.process.returncode is None, "nobody has asked how it ended: it is a zombie"
+        assert holder.process.returncode is None, "its exit status was not collected: it is a zombie"
         assert JsonlStore(folder).held(NAME) is None
         lease = Session(JsonlStore(folder), NAME).acquire("heir", ttl_s=600)
     assert JsonlStore(folder).held(NAME) == msgspec.structs.replace(lease, session=NAME)
 
 
 def test_a_reused_pid_is_not_its_predecessor(tmp_path):
-    """DESIGN 4: a process is its pid and the moment it began."""
+    """Law 6: a process is identified by its pid and its start time."""
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     session.acquire("me", ttl_s=600)
@@ -106,7 +106,7 @@ def test_a_reused_pid_is_not_its_predecessor(tmp_path):
 
 
 def test_a_process_of_another_container_is_not_taken_for_dead(tmp_path):
-    """Law 6: containers share the machine's boot but count their processes apart: nobody sees the other's."""
+    """Law 6: containers share the boot of the machine but not the process table: neither sees the other's pids."""
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     session.acquire("me", ttl_s=600)
@@ -116,7 +116,7 @@ def test_a_process_of_another_container_is_not_taken_for_dead(tmp_path):
 
 
 def rewrite(store: JsonlStore, expires: float | None = None, **process: object) -> None:
-    """Changes the lease's record behind the store's back."""
+    """Change the record of the lease without the store."""
     record = store._leases.read(NAME)
     assert record is not None
     changed = msgspec.structs.replace(
@@ -128,7 +128,7 @@ def rewrite(store: JsonlStore, expires: float | None = None, **process: object) 
 
 
 def test_a_lease_from_another_boot_is_void(tmp_path):
-    """DESIGN 4: seconds since boot mean nothing after the next boot."""
+    """Law 15: seconds since boot mean nothing after the next boot."""
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     session.acquire("me", ttl_s=600)
@@ -140,7 +140,7 @@ def test_a_lease_from_another_boot_is_void(tmp_path):
 
 @pytest.mark.parametrize("jump_s", [-400 * 86_400, 400 * 86_400])
 def test_a_clock_jump_does_not_matter(tmp_path, monkeypatch, jump_s):
-    """Law 3, DESIGN 4: wall clocks are for people; a year forth or back neither ends a lease nor extends one."""
+    """Law 3: setting the wall clock by a year neither ends a lease nor extends one."""
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     lease = session.acquire("me", ttl_s=600)
@@ -158,7 +158,7 @@ def test_a_clock_jump_does_not_matter(tmp_path, monkeypatch, jump_s):
 
 
 def test_a_lease_ends_by_the_clock_since_boot(tmp_path):
-    """DESIGN 4: it ends when its time is up, not earlier; and who let it end may go on until overtaken."""
+    """Law 6: it ends when its time is up, not earlier; a holder whose lease ended may append until it is overtaken."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     now = [1_000.0]
@@ -179,12 +179,12 @@ def test_a_lease_ends_by_the_clock_since_boot(tmp_path):
 @pytest.mark.parametrize(
     "record", [b"", b"{", b"\xff", b"[]", b"null", b'{"holder":1}', b'{"a":' * 100_000, b"\x00" * 4_096]
 )
-def test_a_lease_that_cannot_be_read_is_nobodys(tmp_path, record):
-    """Law 13: a broken record is no traceback; its holder must take the lease again, and fences still grow."""
+def test_an_unreadable_lease_is_free(tmp_path, record):
+    """Law 13: a broken record raises no exception; its holder must take the lease again, and fences still grow."""
     folder = str(tmp_path)
     session = small_log(folder, entries=2)
     lease = session.acquire("me", ttl_s=600)
-    session.store.folder.replace_small(record, ".locks", f"{NAME}.lease")
+    JsonlStore(folder).folder.replace_small(record, ".locks", f"{NAME}.lease")
     assert JsonlStore(folder).held(NAME) is None
     with pytest.raises(LeaseLost):
         session.append(Message(message=Prompt(content="by whose right?")), lease=lease)

@@ -1,4 +1,6 @@
-"""Large live output, then a death or a cancel: the session goes on, and what was put out is clipped like any result.
+"""VIEW-6: after large live output and a crash or a cancel the session continues.
+
+The output is clipped like any result.
 
 RUN-7, RUN-10, VIEW-6, LOG-12. 9.5 MB of quotation marks would be an entry of 19 MB, which no line can hold.
 """
@@ -50,7 +52,7 @@ def _said(store, kind):
 
 
 def _judge(store, status):
-    """One partial, clipped, with the whole output in a blob; one result that shows as much; no journal."""
+    """Assert one clipped partial with the whole output in a blob, one result with the same text, and no journal."""
     (partial,) = _values(store, Partial)
     (part,) = partial.content
     assert len(part.text.encode()) <= CLIP_BYTES
@@ -71,7 +73,7 @@ def figure(url, wrong=0, control=""):
     return Figure("kill or cancel amid 9.5 MB of output", store, 1, 1, woken, found, control)
 
 
-def test_a_worker_that_is_killed(url, store, tmp_path, record):
+def test_a_killed_worker_leaves_clipped_output(url, store, tmp_path, record):
     session = begin(store, tmp_path)
     with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
@@ -100,7 +102,7 @@ def test_control_output_that_is_not_clipped(tmp_path, monkeypatch, record):
     store.close()
 
 
-def test_a_turn_that_is_cancelled(url, store, tmp_path, record):
+def test_a_cancelled_turn_leaves_clipped_output(url, store, tmp_path, record):
     session = begin(store, tmp_path)
     with Watched(url, tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
@@ -113,6 +115,6 @@ def test_a_turn_that_is_cancelled(url, store, tmp_path, record):
     record(figure(url))
 
 
-def test_the_limit_is_the_one_of_results():
-    """VIEW-6: the case above compares with the limit that a session has unless it was agreed otherwise."""
+def test_the_limit_of_live_output_is_that_of_results():
+    """VIEW-6: the tests above compare with the default limit of a session."""
     assert Policy().clip == CLIP_BYTES

@@ -1,4 +1,4 @@
-"""Commands hold no more memory for a longer log (LOG-16, ST-8): a log is read entry by entry, a fork of it as well.
+"""LOG-16, ST-8: the memory of commands does not grow with the log: it is read entry by entry, and so is a fork of it.
 
 The peak of each command is measured on a log and on one that is three times as long. Between them the log grows by
 25 MB: a command that held it would grow by three times as much, which the control shows.
@@ -35,13 +35,13 @@ COMMANDS = {
     "export json": ("export", NAME, "-f", "json", "-o", "OUT"),
     "copy": ("copy", NAME, "--to", "OUT"),
 }
-# What each command does beside these is done by one of them; the others run in `make test-faults`.
+# These cover the steps of all commands; the other commands run in `make test-faults`.
 SHORT = ("ls", "verify a fork", "export a fork", "export md of a fork")
 COMMAND = "import sys; from wakelog.cli import main; sys.exit(main())"
 # Reads a session as a whole.
 READ_WHOLE = "import sys; from wakelog.reading import read_log; from wakelog.stores import open_store; "
 READ_WHOLE += f"read_log(open_store(sys.argv[2]), {NAME!r})"
-# A process that is made by a large one begins with that one's size: a small one in between starts the program.
+# A child starts with the peak memory of its parent, so a small process starts the program.
 START = """
 import os, sys
 child = os.posix_spawn(sys.executable, [sys.executable, *sys.argv[1:]], os.environ)
@@ -63,7 +63,7 @@ def stores(tmp_path_factory):
 
 
 def peak_of(place, program, store, words=()):
-    """The most memory that a program held."""
+    """The peak memory of a program."""
     command = [sys.executable, "-c", START, "-c", program, "--store", store, *words]
     variables = environment(XDG_CACHE_HOME=str(place / "cache"))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
@@ -72,7 +72,7 @@ def peak_of(place, program, store, words=()):
 
 
 def growth(tmp_path, stores, program, words=()):
-    """How much more memory a program held for the longer log."""
+    """How much more memory a program took for the longer log."""
     peaks = []
     for store, forked in stores:
         place = tmp_path / os.path.basename(store)
@@ -95,13 +95,13 @@ def figure(growth_bytes, control=""):
     ],
 )
 def test_a_longer_log_takes_no_more_memory(tmp_path, stores, words, record):
-    """Whatever the command does with the log."""
+    """For every command that reads a log."""
     found = growth(tmp_path, stores, COMMAND, words)
     assert found < GROWTH_MAX_BYTES, f"{found / 1e6:.0f} MB more"
     record(figure(found))
 
 
-def test_control_a_log_that_is_held_takes_more(tmp_path, stores, record):
+def test_control_holding_a_whole_log_takes_more_memory(tmp_path, stores, record):
     """The test above can fail."""
     found = growth(tmp_path, stores, READ_WHOLE)
     assert found > GROWTH_MAX_BYTES

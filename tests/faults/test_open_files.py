@@ -1,4 +1,4 @@
-"""Many sessions under a low limit of open files: the store adapts, and fails typed, before a write, where it cannot.
+"""Many sessions under a low limit of open files: the store adapts, or raises a typed error before any write.
 
 ST-2, LOG-4. The process of each test may open 64 files and has 100 sessions.
 """
@@ -33,7 +33,7 @@ def _run(folder, left, *more):
 
 @pytest.mark.parametrize("left", [40, 12, 5, 3])
 def test_few_descriptors_are_enough(tmp_path, left, record):
-    """As many logs are taken at once as can be open beside their leases; the others follow."""
+    """As many logs are opened at once as the limit allows beside their leases; the others follow."""
     said = _run(tmp_path / "store", left)
     assert said["scarce"] == {"sealed": SESSIONS, "kinds": [], "hints": []}
     assert said["lines"] == [3]
@@ -49,7 +49,7 @@ def test_control_a_store_that_opens_as_many_logs_as_it_is_asked_for(tmp_path, re
 
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_no_descriptor_is_a_typed_error_and_nothing_is_written(tmp_path, left, record):
-    """Not one entry of the group is written; with descriptors at hand the same store appends again."""
+    """No entry of the group is written; with free descriptors the same store appends again."""
     said = _run(tmp_path / "store", left)
     assert (said["scarce"]["sealed"], said["scarce"]["kinds"]) == (0, ["too_many_files"])
     (hint,) = said["scarce"]["hints"]

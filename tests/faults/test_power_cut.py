@@ -1,4 +1,4 @@
-"""A refused write, then a power cut (law 4): what was acknowledged after the error is there as well.
+"""Law 4: after a refused write and a power cut, entries acknowledged after the error are there as well.
 
 The device refuses the n-th write for every n; see `power_rig.py`. The short form without a device, for every run of the
 suite, is in `test_doubt.py`.
@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,12 @@ from tests.faults.processes import command, environment
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-# How long a sweep may take beside any other work; it only keeps one that hangs from being waited for.
+# A limit that only ends a sweep that hangs; a sweep on a busy machine takes less.
 RUNS_S = 1_800
 
 
 def missing() -> str:
-    """What this machine lacks to run the rig, in one line; empty if it lacks nothing."""
+    """The requirements of the rig that this machine lacks, in one line; empty if it lacks nothing."""
     if os.geteuid() != 0:
         return "needs root, to mount a file system"
     tools = [tool for tool in ("unshare", "mount", "umount", "mkfs.ext4", "debugfs") if shutil.which(tool) is None]
@@ -32,8 +33,8 @@ def missing() -> str:
     return f"needs {', '.join(devices)}" if devices else ""
 
 
-def runs(*words: str) -> list[dict]:
-    """One run for each n; the last one met no fault, and every other one at least one."""
+def runs(*words: str) -> list[dict[str, Any]]:
+    """One run for each n; every run but the last met at least one fault."""
     if reason := missing():
         pytest.skip(reason)
     rig = command(*words, module="tests.faults.power_rig")
@@ -51,7 +52,7 @@ def runs(*words: str) -> list[dict]:
     return found
 
 
-def figure(store: str, found: list[dict], control: str = "") -> Figure:
+def figure(store: str, found: list[dict[str, Any]], control: str = "") -> Figure:
     """The figures of one sweep: every run but the last was to have a fault."""
     applied = sum(bool(run["refused"]) for run in found)
     acknowledged = (sum(run["later"] for run in found), "appends acknowledged after the refused write")
@@ -63,7 +64,7 @@ def figure(store: str, found: list[dict], control: str = "") -> Figure:
 @pytest.mark.parametrize("way", ["same", "other"])
 @pytest.mark.parametrize("fault", ["once", "always", "data"])
 @pytest.mark.parametrize("store", ["files", "sqlite"])
-def test_what_was_acknowledged_after_a_refused_write(store, fault, way, record):
+def test_entries_acknowledged_after_a_refused_write_survive_a_power_cut(store, fault, way, record):
     """Law 4: no acknowledged entry and no blob is missing after a cut at the next acknowledgement, nor at the end.
 
     A file system that has become read-only acknowledges nothing. In all other runs the second writer gets everything
@@ -78,8 +79,8 @@ def test_what_was_acknowledged_after_a_refused_write(store, fault, way, record):
 
 
 @pytest.mark.parametrize("store", ["files", "sqlite"])
-def test_without_the_rewrite_acknowledged_entries_are_lost(store, record):
-    """The control: the rig finds the losses that the rewrite prevents."""
+def test_control_without_the_rewrite_acknowledged_entries_are_lost(store, record):
+    """The rig finds the losses that the rewrite prevents."""
     found = runs(store, "once", "same", "broken")
     record(figure(store, found, control="nothing is written again"))
     assert sum(bool(run["lost"]) for run in found) > 3

@@ -1,4 +1,4 @@
-"""Names and links that lead astray (law 13, law 9): refused on read and on write, and nothing made outside.
+"""Hostile names and links (laws 9 and 13): refused on read and on write, and nothing is created outside of the store.
 
 A store is one folder. No id, name, link or file in it may lead out of it, and looking at it changes nothing.
 """
@@ -54,7 +54,7 @@ def listing(root: str) -> dict[str, tuple[int, int, int]]:
 
 @pytest.fixture
 def place(tmp_path) -> str:
-    """A folder that holds a store and, beside it, something that is nobody's business."""
+    """A folder that holds a store and, beside it, a file that the store must not touch."""
     small_log(str(tmp_path / "store"), entries=4)
     session = Session(JsonlStore(str(tmp_path / "store")), NAME)
     session.release(session.acquire("me", ttl_s=600))
@@ -89,14 +89,14 @@ WAYS_TO_WRITE = {
 
 
 def figure(planned: int, refused: int, outside: int = 0, control: str = "") -> Figure:
-    """The figures of so many ways to ask for a name or a link that leads astray."""
+    """The figures of a number of accesses by a hostile name or link."""
     asked, found = (planned, "calls"), (outside, "that read or wrote outside of the store")
     return Figure("name or link that leads out of the store", "files", planned, refused, asked, found, control)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_are_no_names(place, name, record):
-    """Law 13: refused with an error of ours, in every way a store can be asked, and nothing is made anywhere."""
+def test_invalid_names_are_refused(place, name, record):
+    """Law 13: refused with a wakelog error in every method of a store, and no file is created anywhere."""
     before = listing(place)
     for way in (*WAYS_TO_READ.values(), *WAYS_TO_WRITE.values()):
         with pytest.raises(WakelogError):
@@ -138,7 +138,7 @@ def test_agents_and_senders_become_safe_names(place, hostile):
 
 
 def test_a_log_that_is_a_link_is_refused(place, record):
-    """Law 13: also a link to a true log; neither read nor written, and not listed."""
+    """Law 13: also a link to a valid log; it is neither read nor written, and not listed."""
     os.symlink(os.path.join(place, "outside", "secret.jsonl"), log_path(os.path.join(place, "store"), "linked"))
     before = listing(place)
     ways = (*WAYS_TO_READ.values(), WAYS_TO_WRITE["append"], WAYS_TO_WRITE["journal"])
@@ -151,8 +151,8 @@ def test_a_log_that_is_a_link_is_refused(place, record):
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "socket"])
-def test_a_log_that_is_no_file_is_refused(place, kind):
-    """Law 13: asked for by name, it is refused at once; nobody waits for a pipe that nobody writes to."""
+def test_a_log_that_is_not_a_regular_file_is_refused(place, kind):
+    """Law 13: refused at once when it is named; opening a pipe does not block."""
     path = log_path(os.path.join(place, "store"), "odd")
     if kind == "folder":
         os.mkdir(path)
@@ -178,8 +178,8 @@ def test_a_log_that_is_no_file_is_refused(place, kind):
     "target",
     ["../../outside/secret.jsonl", "/etc/passwd", "../agent_user_2.jsonl", "..", "../.locks/x", "../missing.jsonl"],
 )
-def test_an_id_link_that_lies_is_not_believed(place, target):
-    """Law 2, law 13: a link outside, to another session or to nothing only costs time; the right log is found."""
+def test_a_wrong_id_link_is_ignored(place, target):
+    """Laws 2 and 13: a link outside, to another session or to nothing only costs time; the right log is found."""
     other = Session.create(store_of(place), session_id="other")
     assert other.name == "agent_user_2"
     os.unlink(os.path.join(place, "store", "by-id", "s"))
@@ -193,12 +193,12 @@ def test_an_id_link_that_lies_is_not_believed(place, target):
 
 @pytest.mark.parametrize("part", [".locks", ".journals", f".journals/{NAME}", "by-id", "by-title"])
 def test_a_folder_of_the_store_that_is_a_link_is_refused(place, part):
-    """Law 13: nothing is written, and nothing believed, through a link that leads out of the store."""
+    """Law 13: nothing is written or read through a link that leads out of the store."""
     folder, outside = os.path.join(place, "store"), os.path.join(place, "outside")
     at = os.path.join(folder, part)
     shutil.rmtree(at, ignore_errors=True)
     os.makedirs(os.path.dirname(at), exist_ok=True)
-    # The other end is laid out as the store would like to find it.
+    # The target has the layout of a store.
     os.makedirs(os.path.join(outside, NAME))
     for planted in ("r1", f"{NAME}.lease", f"{NAME}.lock", os.path.join(NAME, "r1")):
         with open(os.path.join(outside, planted), "w", encoding="utf-8") as file:
@@ -247,11 +247,11 @@ def test_files_beside_the_log_that_are_links_are_refused(place):
     assert listing(os.path.join(place, "outside")) == before
 
 
-def test_a_folder_of_somebody_else_is_not_written_to(place):
-    """Law 13: who owns the folder owns what is in it; reading it is allowed, writing to it is not."""
+def test_a_folder_of_another_user_is_not_written_to(place):
+    """Law 13: the owner of a folder controls its content; reading it is allowed, writing to it is not."""
     folder = os.path.join(place, "store")
     if os.geteuid() != 0:
-        # Only the superuser can give a folder away; the root folder is somebody else's for everybody else.
+        # Only root can change the owner of a folder; for other users, the root folder belongs to another user.
         with pytest.raises(StoreError):
             Session.create(JsonlStore("/"))
         return
@@ -271,7 +271,7 @@ def test_a_folder_of_somebody_else_is_not_written_to(place):
 
 
 def test_modes_are_private_whatever_the_umask(tmp_path):
-    """DESIGN 3: files 0600 in folders 0700, all of them, also under a generous umask."""
+    """ST-2, law 13: all files are 0600 in folders 0700, also under a permissive umask."""
     before = os.umask(0)
     try:
         session = small_log(str(tmp_path / "deep" / "store"), entries=3)
@@ -302,7 +302,7 @@ def read_everything(store: JsonlStore) -> None:
 
 @pytest.mark.parametrize("tail", [b"", b'{"v":1,"seq":6,"type":"mess', b"\x00\x00"])
 def test_reading_makes_no_file(place, tail):
-    """Law 9: whole or torn, with lock files or without, looking at a store leaves every byte and time as it was."""
+    """Law 9: whole or torn, with lock files or without, reading a store leaves every byte and time unchanged."""
     folder = os.path.join(place, "store")
     put(folder, bytes_of(folder) + tail)
     for beside in ((), (".locks", "by-id")):
@@ -313,7 +313,7 @@ def test_reading_makes_no_file(place, tail):
         assert listing(place) == before
 
 
-def test_reading_a_store_that_is_not_there_makes_none(tmp_path):
+def test_reading_a_missing_store_creates_nothing(tmp_path):
     """Law 9: not even the folder."""
     store = JsonlStore(str(tmp_path / "nowhere"))
     assert list(store.sessions()) == []
@@ -325,7 +325,7 @@ def test_reading_a_store_that_is_not_there_makes_none(tmp_path):
 
 @pytest.mark.parametrize("tail", [b"", b'{"v":1,"seq":6,"type":"mess'])
 def test_reading_a_folder_that_cannot_be_written(place, tail):
-    """Law 9: on a read-only file system, or in a folder without the right to write, reading works as ever."""
+    """Law 9: on a read-only file system, or in a folder without write permission, reading works."""
     folder = os.path.join(place, "store")
     put(folder, bytes_of(folder) + tail)
     before = listing(place)
@@ -333,7 +333,7 @@ def test_reading_a_folder_that_cannot_be_written(place, tail):
     script = f'{mount} --bind "$0" "$0" && {mount} -o remount,bind,ro "$0" && exec "$@"'
     done = run("look", folder, before=[str(unshare), "--mount", "sh", "-c", script, folder])
     if done.returncode != 0 and "wakelog" not in done.stderr:
-        # Mounting is not allowed here: take the right to write away instead.
+        # Mounting is not allowed here: remove the write permission instead.
         os.chmod(folder, 0o500)
         done = run("look", folder)
         os.chmod(folder, 0o700)

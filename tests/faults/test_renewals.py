@@ -1,4 +1,4 @@
-"""Renewals of a lease that fail (law 6, DESIGN 4): the lease is renewed in time, or the tool is stopped before its end.
+"""Law 6: when renewals of a lease fail, it is renewed in time, or the tool is stopped before the lease ends.
 
 Real runs over a store in memory, in fake time. Every pattern of renewals up to a length is tried: each renewal
 succeeds, succeeds with a late answer or with none, fails at once or slowly; after it all succeed, or all fail.
@@ -36,7 +36,7 @@ OUTCOMES = ("ok", "late", "refused", "slow", "unheard", "broken")
 
 
 class FaultyRenewals(MemoryStore):
-    """A store whose renewals end as planned; `applied` says how they did."""
+    """A store whose renewals succeed or fail as planned; `applied` records what happened."""
 
     def __init__(self, uptime, pattern, rest):
         super().__init__(now=uptime.now)
@@ -57,7 +57,7 @@ class FaultyRenewals(MemoryStore):
 
 
 class Run:
-    """A run with one long tool, a second worker beside it, and a ledger of what happened when."""
+    """A run with one long tool, a second worker beside it, and a timeline of events."""
 
     def __init__(self, pattern, rest, tools=1):
         self._calls = [{"name": "work", "input": {}} for _ in range(tools)]
@@ -74,7 +74,7 @@ class Run:
     def tool(self):
         @tool(replay="never")
         async def work() -> str:
-            """Works for a long time, and takes its time to stop."""
+            """Run for a long time, and take some time to stop."""
             self.note("begun")
             try:
                 await asyncio.sleep(LONG_S)
@@ -90,7 +90,7 @@ class Run:
     def go(self):
         replies = {"Go.": [{"toolCalls": self._calls}, {"text": "Done."}]}
         session = Session.create(self.store, session_id="s", model="play", provider="scripted")
-        Agent(model="scripted:play", tools=[self.tool()]).enter(session)
+        Agent(model="scripted:play", tools=(self.tool(),)).enter(session)
         session.say("Go.")
         runtime = LiveRuntime(self.store, tools=[self.tool()], provider=Play(replies), holder="first", lease_s=LEASE_S)
         runtime = runtime.with_changes(lease_clock=self.uptime)
@@ -110,7 +110,7 @@ class Run:
             second.cancel()
 
     async def _second(self):
-        """Takes the lease as soon as it can, once the tool runs."""
+        """Take the lease as soon as possible once the tool runs."""
         session = Session(self.store, "s")
         while True:
             await asyncio.sleep(0.2)
@@ -128,8 +128,8 @@ class Run:
 
 
 def check(run, planned):
-    """What must hold for every pattern."""
-    # The run may be over before the whole plan was applied; it applied the beginning of it, and nothing else.
+    """Assert what must hold for every pattern."""
+    # The run may end before the whole plan was applied; what was applied is a prefix of the plan.
     assert run.store.applied[: len(planned)] == planned[: len(run.store.applied)]
     assert len(run.store.applied) >= len(planned) or run.words[-2:] == ["lost", "taken"]
     assert run.words in (["begun", "done", "completed"], ["begun", "stopped", "lost", "taken"])
@@ -146,13 +146,13 @@ def patterns(length):
 
 
 def figure(planned, applied, renewals, wrong=0, control=""):
-    """The figures of so many patterns; renewals are counted by the store."""
+    """The figures of a number of patterns; renewals are counted by the store."""
     asked, found = (renewals, "renewals"), (wrong, "tools that ran without the lease")
     return Figure("renewals of a lease that fail", "memory", planned, applied, asked, found, control)
 
 
 def check_all(length, rest, record):
-    """Tries all patterns up to a length. `rest` decides how they end: both ways are met by all patterns together."""
+    """Try all patterns up to a length. `rest` decides how they end: all patterns together have both ends."""
     planned = sum(len(OUTCOMES) ** size for size in range(length + 1))
     applied = renewals = 0
     for pattern in patterns(length):
@@ -166,19 +166,19 @@ def check_all(length, rest, record):
 
 @pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
 def test_every_short_pattern_of_renewals(rest, record):
-    """Law 6: the tool has run to its end under the lease, or was stopped before a second worker could take it."""
+    """Law 6: the tool ran to its end under the lease, or was stopped before a second worker could take it."""
     check_all(SHORT, rest, record)
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("rest", ["ok", "refused", "broken"])
 def test_every_long_pattern_of_renewals(rest, record):
-    """Law 6: the same for longer patterns; needs nothing but time."""
+    """Law 6: the same for longer patterns; this takes minutes."""
     check_all(LONG, rest, record)
 
 
 def test_the_term_is_counted_from_before_the_request():
-    """A renewal that took long to succeed ends, here, when the store may think it still runs; never the other way."""
+    """Law 6: for a slow renewal the worker's term ends before the store's, never after it."""
     term = timing.LeaseTerm(ttl_s=30, renewed_at=100.0)
     assert term.renew_at == 110.0
     assert term.stop_at == 122.5
@@ -190,7 +190,7 @@ def test_the_term_is_counted_from_before_the_request():
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch):
-    """The lease is measured by a clock that only moves forward: a wall clock set to another year is not noticed."""
+    """Law 3: the lease is measured by a monotonic clock: setting the wall clock has no effect."""
     monkeypatch.setattr("time.time", itertools.cycle([0.0, 4e9]).__next__)
     run = Run(("refused", "refused"), "ok").go()
     check(run, ["refused", "refused"])
@@ -198,7 +198,7 @@ def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch):
 
 
 def test_a_failed_renewal_is_reported(caplog):
-    """A renewal that fails is not silent, and neither is the one that succeeds again; each is said once."""
+    """A failed renewal and the next successful one are each reported once."""
     Run(("ok", "refused", "refused", "refused"), "ok").go()
     said = [record.getMessage() for record in caplog.records if record.name == "wakelog"]
     assert len(said) == 2, said
@@ -206,15 +206,15 @@ def test_a_failed_renewal_is_reported(caplog):
     assert "renewed again" in said[1]
 
 
-def test_a_lost_lease_says_why():
-    """The error is the one of a lost lease, and tells what to do."""
+def test_the_error_of_a_lost_lease_has_a_reason_and_a_hint():
+    """The error is `LeaseLost`."""
     run = Run((), "refused").go()
     assert run.error.message == "the lease of s could not be renewed in time"
     assert "wake the session again" in run.error.hint
 
 
 def test_several_tools_are_stopped_at_the_same_time():
-    """Law 6: one after the other they would take longer than there is time before the end of the lease."""
+    """Law 6: stopped one after the other they would take longer than the lease lasts."""
     run = Run((), "refused", tools=4).go()
     assert run.words == ["begun"] * 4 + ["stopped"] * 4 + ["lost", "taken"]
 
@@ -223,14 +223,14 @@ def test_several_tools_are_stopped_at_the_same_time():
 
 
 async def _die_at_the_first_error(keeper):
-    """How renewing was done before: any error but `LeaseLost` ends it, and nothing else happens."""
+    """Control: any error but `LeaseLost` ends renewing silently."""
     while True:
         await asyncio.sleep(LEASE_S / 3)
         keeper._store.inner.renew(keeper._lease, ttl_s=LEASE_S)
 
 
-def test_control_renewing_that_dies_silently(monkeypatch, record):
-    """With the old way one failed renewal lets a second worker in while the tool runs; the rig sees that."""
+def test_control_renewing_that_ends_silently(monkeypatch, record):
+    """One failed renewal lets a second worker in while the tool runs; the rig detects that."""
     monkeypatch.setattr(LeaseRenewer, "run", _die_at_the_first_error)
     run = Run(("ok", "refused"), "ok").go()
     assert run.store.applied == ["ok", "refused"]
@@ -241,7 +241,7 @@ def test_control_renewing_that_dies_silently(monkeypatch, record):
 
 
 def test_control_no_time_left_for_stopping(monkeypatch, record):
-    """Without a margin the tool is still being stopped when the second worker comes; the rig sees that."""
+    """Without a margin the tool is still being stopped when the second worker comes; the rig detects that."""
     monkeypatch.setattr(timing, "STOPPING_SHARE", 0.0)
     run = Run((), "refused").go()
     with pytest.raises(AssertionError):
@@ -250,8 +250,8 @@ def test_control_no_time_left_for_stopping(monkeypatch, record):
     record(figure(1, 1, len(run.store.applied), 1, control="no time is left for stopping"))
 
 
-def test_activity_of_a_run_that_rode_out_failures():
-    """Failed renewals leave no trace in the log: one worker came, and left."""
+def test_failed_renewals_leave_no_entries():
+    """The log shows one worker that attached and left."""
     run = Run(("refused", "unheard", "slow"), "ok").go()
     events = [entry.value.event for entry in read_log(run.store, "s").entries if isinstance(entry.value, Activity)]
     assert events == ["attached", "left"]

@@ -1,4 +1,4 @@
-"""Calls to a store that fail because it is unavailable (law 4, ST-6): repeated for a limited time, done once.
+"""Law 4, ST-6: calls to an unavailable store are retried for a limited time, and take effect once.
 
 Every call of a whole run fails once, one after the other: before the store has done anything, or after it has done it
 and the answer was lost. What is written is the same, byte for byte, as without any failure.
@@ -36,7 +36,7 @@ REPLIES = {
 
 
 class FaultyStore(MemoryStore):
-    """A store one of whose calls fails: the call of that number, and those behind it if the outage lasts longer."""
+    """A store in which the call of a given number fails, and the following ones if the outage lasts longer."""
 
     def __init__(self, uptime, fails_at, manner, outage_s=0.0):
         super().__init__(now=uptime.now)
@@ -48,7 +48,7 @@ class FaultyStore(MemoryStore):
         self.timeline = []
 
     def _call(self, act, *given, **named):
-        """One call that counts. What a call does inside the store does not."""
+        """Count one call. Calls of the store to itself do not count."""
         if not self.is_counting:
             return act(*given, **named)
         self.is_counting = False
@@ -106,7 +106,7 @@ class FaultyStore(MemoryStore):
 
 
 class Shown(MemoryChannel):
-    """A channel that notes what is displayed in the same timeline as what is journaled."""
+    """A channel that records displayed text in the same timeline as the journal."""
 
     def __init__(self, store):
         super().__init__("outbox")
@@ -136,7 +136,7 @@ class Run:
 
         clock = FixedClock()
         session = Session.create(self.store, session_id="s", model="play", provider="scripted", clock=clock)
-        Agent(model="scripted:play", tools=[pay], policy=Policy(redact=False)).enter(session)
+        Agent(model="scripted:play", tools=(pay,), policy=Policy(redact="off")).enter(session)
         session.say("Go.")
         runtime = LiveRuntime(
             self.store,
@@ -160,7 +160,7 @@ class Run:
 
 
 def check_displayed(timeline):
-    """Law 5: what is displayed was journaled before; every piece of the reply stands in the journal once."""
+    """Law 5: displayed text was journaled before; every piece of the reply is in the journal once."""
     journaled = displayed = ""
     for what, text in timeline:
         if what == "journaled":
@@ -172,15 +172,15 @@ def check_displayed(timeline):
 
 
 def figure(planned, applied, wrong=0, control=""):
-    """The figures of so many runs, each with one call of the store that fails."""
+    """The figures of a number of runs, each with one failing call of the store."""
     ended, found = (applied, "runs"), (wrong, "that did not end with the same log")
     return Figure("n-th call of the store fails", "memory", planned, applied, ended, found, control)
 
 
 @pytest.mark.parametrize("manner", ["before", "after"])
 @pytest.mark.parametrize("outage_s", [0.0, 3.0])
-def test_every_call_of_a_run_fails_once(manner, outage_s, record):
-    """Law 4, law 5, law 6: whichever call fails, the run completes, the tool runs once, and the log is the same."""
+def test_a_run_completes_whichever_call_fails_once(manner, outage_s, record):
+    """Laws 4, 5 and 6: whichever call fails, the run completes, the tool runs once, and the log is the same."""
     plain = Run().go()
     assert plain.store.failed == []
     assert plain.store.calls > 50
@@ -197,7 +197,7 @@ def test_every_call_of_a_run_fails_once(manner, outage_s, record):
     record(figure(plain.store.calls, applied))
 
 
-def test_control_calls_that_are_not_repeated(monkeypatch, record):
+def test_control_calls_that_are_not_retried(monkeypatch, record):
     """The test above can fail: without the retries, almost every failed call ends the run."""
 
     def give_up(store, error, act):
@@ -236,7 +236,7 @@ def test_an_outage_longer_than_the_lease_ends_the_run():
 
 
 class Clock:
-    """Time that passes by sleeping."""
+    """A clock that only `sleep` moves forward."""
 
     def __init__(self):
         self.time = 0.0
@@ -265,14 +265,15 @@ class Failing(MemoryStore):
 
 
 def failing(*errors, forever=None):
-    uptime, told = Clock(), []
+    uptime = Clock()
+    told: list[str] = []
     inner = Failing(itertools.chain(errors, itertools.repeat(forever) if forever else ()))
     Session.create(inner, session_id="s")
     return Session(with_retries(inner, uptime=uptime, notice=told.append), "s"), inner, uptime, told
 
 
-def test_a_store_that_stays_away_is_given_up_soon():
-    """ST-6: without a lease the limit is a few seconds; the error is the store's own, and was announced once."""
+def test_without_a_lease_retries_end_after_a_few_seconds():
+    """ST-6: the error is the store's own, and the outage was announced once."""
     session, inner, uptime, told = failing(forever=Unavailable("nobody there"))
     with pytest.raises(Unavailable, match="nobody there"):
         session.say("Hello.")
@@ -282,7 +283,7 @@ def test_a_store_that_stays_away_is_given_up_soon():
 
 
 def test_the_end_of_an_outage_is_reported():
-    """Rule 4: people learn that it goes on, too."""
+    """ST-6: a notice says that the store is available again."""
     session, inner, _, told = failing(Unavailable("away"), Unavailable("still away"))
     session.say("Hello.")
     assert inner.tries == 3
@@ -292,23 +293,23 @@ def test_the_end_of_an_outage_is_reported():
 @pytest.mark.parametrize(
     "error", [StoreError("disk full"), Damaged("rotten"), NoAccess("forbidden"), LeaseLost("taken"), OSError(5, "EIO")]
 )
-def test_nothing_else_is_repeated(error):
-    """Rule 1: damage, a full disk, missing rights and a lost lease are told at once."""
+def test_other_errors_are_not_retried(error):
+    """ST-6: damage, a full disk, missing rights and a lost lease are raised at once."""
     session, inner, uptime, told = failing(error)
     with pytest.raises(type(error)):
         session.say("Hello.")
     assert (inner.tries, uptime.time, told) == (1, 0.0, [])
 
 
-def test_a_conflict_is_decided_by_the_session_and_not_repeated_here():
-    """Rule 1: another writer was faster; the session reads on, at once."""
+def test_a_conflict_is_not_retried_by_the_store():
+    """LOG-10: another writer was faster; the session reads its entries at once."""
     session, inner, uptime, _ = failing(Conflict("moved on"))
     session.say("Hello.")
     assert (inner.tries, uptime.time) == (2, 0.0)
 
 
-def test_a_log_is_read_on_where_the_outage_began():
-    """Lines that were given already are not given again, in either direction."""
+def test_reading_continues_where_the_outage_began():
+    """ST-6: lines that were returned already are not returned again, in either direction."""
 
     class Cut(MemoryStore):
         cuts = 0
@@ -340,7 +341,7 @@ def test_a_log_is_read_on_where_the_outage_began():
 
 
 def test_nothing_is_written_once_the_lease_is_lost():
-    """Law 6: the store itself is not asked any more, by no call that writes."""
+    """Law 6: no writing method of the store is called any more."""
     _, inner, uptime, _ = failing()
     store = with_retries(inner, uptime=uptime)
     store.mark_lease_lost(LeaseLost("too late"))

@@ -1,4 +1,4 @@
-"""Commands that leave their process group end with a time limit, a cancel and SIGKILL of the harness (RUN-12, law 6).
+"""RUN-12, law 6: commands that leave their process group end with a time limit, a cancel and SIGKILL of the worker.
 
 GNU `timeout`, job control, `setsid` and double forks once outlived all three: the log said that the command was
 stopped, and its effect happened later.
@@ -37,21 +37,21 @@ def rig(tmp_path, request):
     made.close()
 
 
-# A command that stops the inner and the outer process of its supervisor, and goes on.
+# A command that stops the inner and the outer process of its supervisor, and runs on.
 STOPPING = "kill -STOP $(cut -d' ' -f4 /proc/$PPID/stat) $PPID; . ./body"
 every_runaway = pytest.mark.parametrize("rig", RUNAWAYS, indirect=True)
 
 
 def figure(rig, control=""):
-    """The figures of a command that was stopped, after the gate was opened for what is left of it."""
+    """The figures of a stopped command, after the gate was opened for any process that is left."""
     applied, happens = len(set(rig.pids)), rig.effect_happens()
     stopped, found = (applied, "processes"), (int(happens), "commands with a later effect")
     return Figure("command whose processes leave its group", "-", rig.planned, applied, stopped, found, control)
 
 
 async def _cancelled(rig):
-    """Runs a command and cancels it when all of its processes have got away; gives the live output."""
-    shown = []
+    """Run a command and cancel it when all of its processes have left the group; return the live output."""
+    shown: list[str] = []
     task = asyncio.create_task(shell_call(rig.folder, rig.command, shown.append))
     assert await asyncio.to_thread(rig.wait_until_away)
     task.cancel()
@@ -65,7 +65,7 @@ async def _cancelled(rig):
 
 @every_runaway
 def test_a_cancel_ends_every_process(rig, record):
-    """All are gone when the cancelled call is back, so there is nothing to tell."""
+    """RUN-12: all have ended when the cancelled call returns, so nothing is reported."""
     assert asyncio.run(_cancelled(rig)) == ""
     assert len(set(rig.pids)) == rig.planned
     assert rig.is_gone()
@@ -73,7 +73,7 @@ def test_a_cancel_ends_every_process(rig, record):
 
 
 def _limited(tmp_path, kind):
-    """Runs a command that is stopped by its time limit; gives the rig, the outcome and the limit.
+    """Run a command that is stopped by its time limit; return the rig, the outcome and the limit.
 
     A limit that strikes before all processes have got away is no case of these tests: a longer one is tried then.
     """
@@ -97,7 +97,7 @@ async def _with_limit(rig, limit_s):
 
 @pytest.mark.parametrize("kind", RUNAWAYS)
 def test_a_time_limit_ends_every_process(tmp_path, kind, record):
-    """All are gone when the result says that the command was stopped."""
+    """All have ended when the result says that the command was stopped."""
     rig, outcome, limit_s = _limited(tmp_path, kind)
     gone, found = rig.is_gone(), figure(rig)
     rig.close()
@@ -108,7 +108,7 @@ def test_a_time_limit_ends_every_process(tmp_path, kind, record):
 
 @every_runaway
 def test_sigkill_of_the_worker_ends_every_process(rig, record):
-    """Law 6: the log says that the outcome is unknown, and the effect does not happen behind its back."""
+    """Law 6: the log says that the outcome is unknown, and the effect does not happen later."""
     begin_session(rig)
     with subprocess.Popen([INTERPRETER, "-m", "tests.faults.runaways", rig.folder], env=environment()) as worker:
         assert rig.wait_until_away()
@@ -141,7 +141,7 @@ def _results(rig):
 
 @every_runaway
 def test_control_killing_the_group_is_not_enough(rig, monkeypatch, record):
-    """The rig can fail: with the group alone, each of these commands has its effect after it was stopped."""
+    """The rig can fail: where only the group is killed, each of these commands has its effect after it was stopped."""
     monkeypatch.setattr(supervisor, "__file__", CONTROL)
     asyncio.run(_cancelled(rig))
     assert not rig.is_gone()
@@ -152,7 +152,7 @@ def test_control_killing_the_group_is_not_enough(rig, monkeypatch, record):
 
 
 def _changed(tmp_path, monkeypatch, old, new):
-    """Lets commands run under a supervisor with another text."""
+    """Run commands under a supervisor with another source text."""
     with open(supervisor.__file__, encoding="utf-8") as file:
         text = file.read()
     assert old in text
@@ -161,7 +161,7 @@ def _changed(tmp_path, monkeypatch, old, new):
     monkeypatch.setattr(supervisor, "__file__", str(changed))
 
 
-def test_what_survives_a_time_limit_is_not_called_stopped(tmp_path, monkeypatch):
+def test_a_process_that_survives_a_time_limit_is_named(tmp_path, monkeypatch):
     """A process that SIGKILL does not end (here: it gets none) is named in the result."""
     _changed(tmp_path, monkeypatch, "KILL_S = 10.0", "KILL_S = 0.0")
     rig, outcome, _ = _limited(tmp_path, "a session that ignores SIGTERM")
@@ -172,8 +172,8 @@ def test_what_survives_a_time_limit_is_not_called_stopped(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("rig", ["a session that ignores SIGTERM"], indirect=True)
-def test_what_survives_a_cancel_is_told_in_the_log(rig, tmp_path, monkeypatch):
-    """The call has no outcome then: the live output says it, and the result quotes that."""
+def test_a_process_that_survives_a_cancel_is_named_in_the_log(rig, tmp_path, monkeypatch):
+    """The call has no outcome then: the live output names it, and the result quotes that."""
     _changed(tmp_path, monkeypatch, "KILL_S = 10.0", "KILL_S = 0.0")
     session = begin_session(rig)
 
@@ -191,8 +191,8 @@ def test_what_survives_a_cancel_is_told_in_the_log(rig, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("rig", ["a session"], indirect=True)
-def test_without_proc_it_is_told_that_processes_may_be_left(rig, tmp_path, monkeypatch):
-    """The kernel knows without /proc that a child is left; which one is not known."""
+def test_without_proc_the_result_says_that_processes_may_be_left(rig, tmp_path, monkeypatch):
+    """The kernel reports without /proc that a child is left; which one is not known."""
     _changed(tmp_path, monkeypatch, '"/proc', '"/no-proc')
     _changed(tmp_path, monkeypatch, "KILL_S = 10.0", "KILL_S = 0.5")
     assert asyncio.run(_cancelled(rig)) == "\n[stopping the command did not work: it may still be running]\n"
@@ -201,7 +201,7 @@ def test_without_proc_it_is_told_that_processes_may_be_left(rig, tmp_path, monke
 
 @pytest.mark.parametrize("rig", [COMET], indirect=True, ids=["comet"])
 def test_a_process_that_forks_and_exits_all_the_time(rig):
-    """It is caught, or told."""
+    """It is ended, or reported."""
     shown = asyncio.run(_cancelled(rig))
     assert rig.is_gone() or "it may still be running" in shown
 
@@ -210,7 +210,7 @@ def test_a_process_that_forks_and_exits_all_the_time(rig):
 
 
 def _supervisors(number, above=None):
-    """The outer and the inner process of the supervisor above a process, and below another or this one."""
+    """The outer and the inner supervisor process of a process."""
     found = [number]
     while found[-1] != (above or os.getpid()):
         found.append(supervisor.read_process(found[-1]).parent)
@@ -218,7 +218,7 @@ def _supervisors(number, above=None):
 
 
 async def _with_killed(rig, choose):
-    """Runs a command and kills processes of its supervisor when all others have got away; gives the outcome."""
+    """Run a command and kill processes of its supervisor when all others have left the group; return the outcome."""
     task = asyncio.create_task(shell_call(rig.folder, rig.command, timeout_s=PATIENCE_S))
     assert await asyncio.to_thread(rig.wait_until_away)
     _kill_together(choose(*_supervisors(rig.pids[0])))
@@ -226,7 +226,7 @@ async def _with_killed(rig, choose):
 
 
 def _kill_together(numbers):
-    """Kills processes so that none of them can act on the death of another: all are stopped first."""
+    """Kill processes so that none of them can react to the death of another: all are stopped first."""
     for number in numbers:
         os.kill(number, signal.SIGSTOP)
     for number in numbers:
@@ -256,7 +256,7 @@ def test_the_outer_supervisor_is_killed(rig, record):
 
 @pytest.mark.parametrize("rig", ["a group made by timeout", "a group made by job control"], indirect=True)
 def test_both_supervisors_are_killed(rig, record):
-    """The command's session is ended from here. Others may be left, and that is told."""
+    """The worker ends the command's session. Other processes may be left, and that is reported."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [outer, inner]))
     assert outcome.text.endswith("; processes of the command may still be running]")
     assert rig.wait_until_gone()
@@ -265,7 +265,7 @@ def test_both_supervisors_are_killed(rig, record):
 
 @pytest.mark.parametrize("rig", ["a session"], indirect=True)
 def test_both_supervisors_are_killed_and_a_process_is_out_of_reach(rig):
-    """What is not promised: this one runs on. It is named, because it holds the output."""
+    """Not promised: this process runs on. It is named, because it holds the output."""
     outcome = asyncio.run(_with_killed(rig, lambda outer, inner: [outer, inner]))
     assert outcome.text.endswith(f"; processes of the command may still be running: {rig.pids[0]} sh body]")
     assert outcome.is_error
@@ -274,7 +274,7 @@ def test_both_supervisors_are_killed_and_a_process_is_out_of_reach(rig):
 
 @pytest.mark.parametrize("rig", [STOPPING], indirect=True, ids=["stopped supervisors"])
 def test_the_command_stops_its_supervisors(rig, record):
-    """A cancel sets them going again: it neither hangs nor leaves a process."""
+    """A cancel continues them: it neither hangs nor leaves a process."""
     assert asyncio.run(_cancelled(rig)) == ""
     assert rig.is_gone()
     record(figure(rig))
@@ -296,7 +296,7 @@ def test_the_worker_and_both_supervisors_are_killed_at_once(rig, record):
 
 
 async def _ended(rig):
-    """Runs a command that ends when its process has got away; gives the outcome."""
+    """Run a command that ends when its process has left the group; return the outcome."""
     command = rig.command.removesuffix("wait") + "read line < done"
     os.mkfifo(os.path.join(rig.folder, "done"))
     task = asyncio.create_task(shell_call(rig.folder, command, timeout_s=PATIENCE_S))
@@ -338,7 +338,7 @@ def test_the_names_of_processes_are_redacted(rig):
 
 @pytest.mark.parametrize("rig", ["a timeout in the background"], indirect=True)
 def test_a_group_of_its_own_ends_with_a_normal_end(rig, record):
-    """What is left in the command's session ends with the command, in whatever group it is."""
+    """Processes in the command's session end with the command, in whatever group they are."""
     assert asyncio.run(_ended(rig)).text == "[no output]"
     assert rig.is_gone()
     record(figure(rig))
@@ -377,7 +377,7 @@ def _guarded(rig):
 
 @some_runaways
 def test_sigterm_for_the_guard_of_a_server_ends_every_process(rig, record):
-    """RUN-7: all are gone when the guard has ended."""
+    """RUN-7: all have ended when the guard has ended."""
     with _guarded(rig) as guarding:
         assert rig.wait_until_away()
         guarding.send_signal(signal.SIGTERM)
@@ -398,8 +398,9 @@ def test_sigkill_for_the_guard_of_a_server_ends_every_process(rig, record):
 @some_runaways
 def test_sigkill_of_the_parent_of_a_server_ends_every_process(rig, record):
     words = [INTERPRETER, "-c", PARENT, *GUARD, "sh", "-c", rig.command]
-    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(words, cwd=rig.folder, env=environment(), **pipes) as parent:
+    with subprocess.Popen(
+        words, cwd=rig.folder, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as parent:
         assert rig.wait_until_away()
         parent.kill()
         assert rig.wait_until_gone()

@@ -1,4 +1,4 @@
-"""A process that is stopped (SIGSTOP) while it holds a lock: others wait for a limited time and say for whom (15.5).
+"""LOG-10: while a stopped process (SIGSTOP) holds a lock, others wait for a limited time and name the holder.
 
 The holder is a real process that takes the lock through the store's own code. The others are real `wakelog` commands
 with a limit of two seconds. Nothing here measures time: what would hang runs into the timeout of its process.
@@ -76,14 +76,14 @@ def stopped(lock: str, url: str) -> Iterator[Child]:
 
 
 def let_go(holder: Child) -> None:
-    """Continues the holder and waits until the lock is free."""
+    """Continue the holder and wait until the lock is free."""
     holder.signal(signal.SIGCONT)
     holder.tell("go")
     assert holder.hear() == "free"
 
 
 def wakelog(url: str, *words: str, patience_s: float = PATIENCE_S) -> "subprocess.CompletedProcess[str]":
-    """A command, to its end. One that hangs fails the test."""
+    """Run a command to its end. One that hangs fails the test."""
     return subprocess.run(
         [sys.executable, "-m", "wakelog", "--store", url, *words],
         capture_output=True,
@@ -128,7 +128,7 @@ def check_busy(done: "subprocess.CompletedProcess[str]", holder: Child, url: str
     "words", [("append", "s", "and on"), ("run", "-s", "s", "--model", "demo", "and on")], ids=["append", "run"]
 )
 def test_a_writer_gives_up_and_names_the_stopped_process(url, words, record):
-    """Issue 15.5: `append` and `run -s` end after the limit with the holder's pid and state; then it goes through."""
+    """LOG-10: `append` and `run -s` end after the limit with the holder's pid and state; a later try succeeds."""
     with stopped("append_lock", url) as holder:
         check_busy(wakelog(url, *words), holder, url)
         record(figure(url, holder, 1))
@@ -139,7 +139,7 @@ def test_a_writer_gives_up_and_names_the_stopped_process(url, words, record):
 
 
 def test_control_a_wait_without_a_limit(url, monkeypatch, record):
-    """The test above can fail: a command whose limit is far away is still waiting after twice the usual limit."""
+    """The test above can fail: a command with a much longer limit is still waiting after twice the usual limit."""
     monkeypatch.setenv("WAKELOG_LOCK_TIMEOUT", str(PATIENCE_S))
     with stopped("append_lock", url) as holder:
         with pytest.raises(subprocess.TimeoutExpired):
@@ -148,7 +148,7 @@ def test_control_a_wait_without_a_limit(url, monkeypatch, record):
 
 
 def test_other_sessions_are_written(url, record):
-    """Issue 15.5: in files and in PostgreSQL one session's lock is in no other's way; SQLite has one writer a file."""
+    """LOG-10: with files and PostgreSQL the lock of one session blocks no other; SQLite has one writer per file."""
     with stopped("append_lock", url) as holder:
         for words in (("append", "other", "and on"), ("new",)):
             done = wakelog(url, *words)
@@ -160,7 +160,7 @@ def test_other_sessions_are_written(url, record):
 
 
 def test_readers_do_not_wait(url, record):
-    """Issue 15.5, law 9: nothing that only reads takes the append lock, or waits for it."""
+    """Law 9: no reader takes the append lock, or waits for it."""
     readers = (("show", "s"), ("tail", "s"), ("verify", "s"), ("export", "s"), ("context", "s"))
     with stopped("append_lock", url) as holder:
         for words in readers:
@@ -171,22 +171,22 @@ def test_readers_do_not_wait(url, record):
 
 
 def test_sessions_are_listed(url):
-    """Issue 15.5: where the catalog cannot be written in time, the list is made without it."""
+    """ST-5: where the catalog cannot be written in time, the list is made without it."""
     with stopped("append_lock", url):
         done = wakelog(url, "ls", "--json")
         assert done.returncode == 0, done.stderr
         assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"s", "other"}
 
 
-def test_errors_in_json(url):
+def test_the_error_kind_is_busy_in_json(url):
     """`docs/cli.md`: the kind of the error is `busy`."""
     with stopped("append_lock", url):
         done = wakelog(url, "append", "s", "and on", "--json")
         assert json.loads(done.stderr.splitlines()[-1])["error"]["kind"] == "busy"
 
 
-def test_the_rig_can_fail(url):
-    """The tests above mean something: without a stopped process the same commands are not busy and say nothing."""
+def test_control_without_a_stopped_process_nothing_is_busy(url):
+    """Without a stopped process the same commands are not busy and report nothing."""
     with Child("append_lock", url, "s", module=MODULE) as holder:
         assert holder.hear() == f"held {holder.pid}"
         holder.tell("go")
@@ -197,7 +197,7 @@ def test_the_rig_can_fail(url):
 
 
 def test_a_holder_that_runs_is_waited_for(url):
-    """Issue 15.5: a healthy holder is waited for, and the caller is told once; the append is not refused."""
+    """LOG-10: a running holder is waited for with one notice; the append is not refused."""
     told: list[LockWaitNotice] = []
     with Child("append_lock", url, "s", module=MODULE) as holder:
         assert holder.hear() == f"held {holder.pid}"
@@ -216,16 +216,16 @@ def test_a_holder_that_runs_is_waited_for(url):
 # ── the other locks ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_process_stopped_outside_of_a_transaction_keeps_no_one_from_writing(sqlite_url):
-    """Issue 15.5: SQLite's own lock is the only one that counts; the lock file only orders those who wait."""
+def test_a_process_stopped_outside_of_a_transaction_blocks_no_writer(sqlite_url):
+    """LOG-10: only SQLite's own lock excludes writers; the lock file orders those that wait."""
     with stopped("queue", sqlite_url):
         for words in (("append", "s", "and on"), ("append", "other", "and on"), ("new",)):
             done = wakelog(sqlite_url, *words)
             assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_creator_gives_up(folder_url):
-    """Issue 15.5: `new` says who holds the lock for new sessions."""
+def test_creating_a_session_gives_up_and_names_the_holder(folder_url):
+    """ST-7: `new` names the process that holds the lock for new sessions."""
     with stopped("creating", folder_url) as holder:
         check_busy(wakelog(folder_url, "new"), holder, folder_url)
         assert wakelog(folder_url, "append", "s", "and on").returncode == 0
@@ -233,8 +233,8 @@ def test_a_creator_gives_up(folder_url):
     assert wakelog(folder_url, "new").returncode == 0
 
 
-def test_a_blob_is_not_waited_for_without_end(folder_url):
-    """Issue 15.5: the lock of the blobs has the same limit."""
+def test_waiting_for_the_blob_lock_is_limited(folder_url):
+    """LOG-12: the lock of the blobs has the same limit."""
     with stopped("blobs", folder_url) as holder:
         store = open_store(folder_url, lock_wait=LockWait(0.1))
         with pytest.raises(StoreBusy, match="stopped") as found:
@@ -244,8 +244,8 @@ def test_a_blob_is_not_waited_for_without_end(folder_url):
         assert store.blobs.put(b"content").bytes == 7
 
 
-def test_a_list_does_without_a_locked_index(folder_url):
-    """Issue 15.5: an `ls` that was stopped while it read sessions keeps no other `ls` from its answer."""
+def test_a_list_is_made_without_a_locked_index(folder_url):
+    """ST-5: an `ls` that was stopped while it read sessions blocks no other `ls`."""
     with stopped("index", folder_url) as holder:
         done = wakelog(folder_url, "ls", "--json")
         assert done.returncode == 0
@@ -254,14 +254,14 @@ def test_a_list_does_without_a_locked_index(folder_url):
 
 
 def test_a_reader_does_not_wait_for_a_half_written_line(folder_url):
-    """Law 9: a writer stopped in the middle of a line: what stands before it is read."""
+    """Law 9: where a writer was stopped in the middle of a line, the lines before it are read."""
     with stopped("torn_append", folder_url):
         done = wakelog(folder_url, "show", "s")
         assert "hello" in done.stdout
 
 
 def test_readers_take_no_lock(folder_url, monkeypatch):
-    """Law 9: to read a log that ends with a whole line, no lock is taken, not even for a moment."""
+    """Law 9: to read a log that ends with a complete line, no lock is taken, not even briefly."""
     taken: list[int] = []
     monkeypatch.setattr("fcntl.flock", lambda _, how: taken.append(how))
     store = open_store(folder_url)
@@ -275,7 +275,7 @@ def test_readers_take_no_lock(folder_url, monkeypatch):
 
 
 def test_one_stuck_session_does_not_fail_a_group(folder_url):
-    """Issue 15.5: appends to other sessions in the same group are kept, and no lock of theirs is held meanwhile."""
+    """LOG-10: appends to other sessions in the same group are written, and none of their locks is held meanwhile."""
     with stopped("append_lock", folder_url):
         seen: list[bool] = []
         appends = [AppendRequest(session, body("m1"), 1) for session in ("s", "other")]
@@ -296,7 +296,7 @@ def is_free(url: str) -> bool:
 
 
 def test_threads_share_the_limit(folder_url):
-    """Issue 15.5: threads that wait for each other behind a stopped process do not add their waits up."""
+    """LOG-10: the waits of threads behind a stopped process do not add up."""
     with stopped("append_lock", folder_url) as holder:
         store = open_store(folder_url, lock_wait=LockWait(1.0))
         found: list[int | None] = []
@@ -329,7 +329,7 @@ def test_the_holder_is_known_to_a_thread_whose_log_was_closed(folder_url):
 
 
 def test_a_stopped_process_costs_one_thread_for_each_lock(folder_url):
-    """Issue 15.5: whoever tries again and again behind a stopped process does not gather threads or descriptors."""
+    """LOG-10: repeated attempts behind a stopped process do not accumulate threads or descriptors."""
     with stopped("append_lock", folder_url) as holder:
         store = open_store(folder_url, lock_wait=LockWait(0.05))
         for _ in range(3):
@@ -339,7 +339,7 @@ def test_a_stopped_process_costs_one_thread_for_each_lock(folder_url):
         for _ in range(10):
             with pytest.raises(StoreBusy):
                 store.append("s", body("m1"), after=1)
-        # Fewer than before is possible: what earlier tests have left is collected at any time.
+        # Fewer than before is possible: objects of earlier tests are collected at any time.
         now = threads_and_files()
         assert now[0] <= threads
         assert now[1] <= files
@@ -356,7 +356,7 @@ def threads_and_files() -> tuple[int, int]:
 
 
 def test_without_proc_the_holder_is_not_named(folder_url, monkeypatch, tmp_path):
-    """Issue 15.5: the same error, without the holder."""
+    """LOG-10: the same error, without the holder."""
     monkeypatch.setattr(process_identity, "_LOCK_TABLE", str(tmp_path / "none"))
     with stopped("append_lock", folder_url):
         with pytest.raises(StoreBusy, match="another process holds the append lock of agent_user_1") as found:
@@ -365,7 +365,7 @@ def test_without_proc_the_holder_is_not_named(folder_url, monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("given", ["soon", "-1", "0", "nan", "1e300"])
-def test_a_limit_that_is_none(folder_url, monkeypatch, given):
+def test_an_invalid_limit_is_a_usage_error(folder_url, monkeypatch, given):
     """`docs/cli.md`: one line, exit code 2."""
     monkeypatch.setenv("WAKELOG_LOCK_TIMEOUT", given)
     done = wakelog(folder_url, "append", "s", "and on")

@@ -1,6 +1,6 @@
-"""Many writers of one session (laws 3 and 4; LOG-3, LOG-10): nothing twice, nothing lost, nothing in between.
+"""Several writers of one session (laws 3 and 4; LOG-3, LOG-10): no entry twice, none lost, none between two others.
 
-The writers are real processes that start together. What one of them has printed, it was told is kept. The
+The writers are real processes that start together. What one of them has printed was acknowledged to it. The
 place of every entry is worked out again here, from the log alone and with no code of the product.
 """
 
@@ -21,14 +21,15 @@ from wakelog.log.entry import NODE_TYPES, Head, Queued
 from wakelog.log.lines import EntryReader
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.log_locks import OpenLog
 
 SAID = 200
 
 
 def heads_and_parents(folder: str) -> list[tuple[str, str | None, str | None]]:
-    """Each node behind the first with its parent and the head as it was when the node was appended."""
+    """Each node after the first with its parent and the head at the time it was appended."""
     head: str | None = None
-    placed = []
+    placed: list[tuple[str, str | None, str | None]] = []
     for entry in read(folder).entries:
         value = entry.value
         if isinstance(value, Head):
@@ -41,7 +42,7 @@ def heads_and_parents(folder: str) -> list[tuple[str, str | None, str | None]]:
 
 
 def check_log(folder: str, acknowledged: list[tuple[str, int]]) -> None:
-    """Every acknowledged entry once and at its place, seqs without gaps, every seal right, every parent the head."""
+    """Assert that every acknowledged entry exists once at its position, and seqs, seals and parents are right."""
     log = read(folder)
     places: dict[str, list[int]] = {}
     for entry in log.entries:
@@ -62,18 +63,18 @@ def figure(rig: str, planned: int, applied: int, acknowledged: int, wrong: int =
 
 
 def acknowledged_by(child: Child) -> list[tuple[str, int]]:
-    """What a child was told is kept."""
+    """The entries that were acknowledged to a child."""
     lines = [line.split() for line in child.rest()]
     assert child.process.returncode == 0
     return [(entry_id, int(seq)) for entry_id, seq, _ in lines]
 
 
-def test_two_speakers_and_one_who_moves_the_head(tmp_path, record):
-    """LOG-10, law 3, TREE-3: every message said at the head is on the branch that was active at that moment."""
+def test_messages_of_two_writers_while_a_third_moves_the_head(tmp_path, record):
+    """LOG-10, law 3, TREE-3: every message at the head is on the branch that was active at that moment."""
     folder = str(tmp_path)
     small_log(folder, entries=8)
     speakers = [("say", folder, "one", str(SAID)), ("say", folder, "two", str(SAID))]
-    # Each pipe is read in a thread of its own, so that no writer waits for us.
+    # Each pipe is read in a thread of its own, so that no writer blocks on a full pipe.
     with together(*speakers, ("wander", folder, "three", "60")) as children, ThreadPoolExecutor(3) as pool:
         acknowledged = [each for child in pool.map(acknowledged_by, children) for each in child]
     assert len(acknowledged) == len({entry_id for entry_id, _ in acknowledged}) == 2 * SAID + 60
@@ -83,8 +84,8 @@ def test_two_speakers_and_one_who_moves_the_head(tmp_path, record):
     record(figure("writers of one session at once", 3, len(children), len(acknowledged)))
 
 
-def test_the_writers_really_did_meet(tmp_path):
-    """The test above can fail: the seqs of its writers interleave, so they did write at the same time."""
+def test_control_the_writers_write_at_the_same_time(tmp_path):
+    """The test above can fail: the seqs of its writers interleave."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     speakers = [("say", folder, "one", str(SAID)), ("say", folder, "two", str(SAID))]
@@ -135,13 +136,13 @@ def test_more_sessions_than_open_files_in_many_threads(tmp_path):
 
 
 def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
-    """LOG-10: a failed sync closes the log; its number may mean another file when the next thread has its turn."""
+    """LOG-10: a failed sync closes the log; its descriptor number may mean another file for the next thread."""
     store = JsonlStore(str(tmp_path))
     names = [Session.create(store, session_id=f"s{number}").name for number in range(8)]
     waiting, session = threading.Event(), Session(store, names[0])
     look_up = store._logs.look_up
 
-    def looked_up(name: str) -> object:
+    def looked_up(name: str) -> OpenLog:
         log = look_up(name)
         if threading.current_thread() is not threading.main_thread():
             waiting.set()
@@ -162,7 +163,7 @@ def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
 
 
 def test_a_forked_child_takes_its_own_lock(tmp_path):
-    """LOG-10: a lock belongs to an open file; a process that inherited it must not think that it holds it."""
+    """LOG-10: a lock belongs to an open file; a process that inherited the descriptor does not hold the lock."""
     folder = str(tmp_path)
     session = Session(small_log(folder, entries=2).store, NAME)
     session.say("before the fork")
@@ -170,7 +171,7 @@ def test_a_forked_child_takes_its_own_lock(tmp_path):
     for number in range(2):
         child = os.fork()
         if child == 0:
-            # Nothing of the test runner may run on in here, whatever happens.
+            # The forked child must never return into the test runner.
             try:
                 for at in range(100):
                     session.say(f"child {number} {at}")
@@ -186,8 +187,8 @@ def test_a_forked_child_takes_its_own_lock(tmp_path):
     assert (len(log.entries), log.damage, proof_of(folder).broken) == (2 + 1 + 300, (), ())
 
 
-def test_what_another_writer_appended_can_be_named_at_once(tmp_path):
-    """Law 2: a session object that was made earlier knows every entry the log holds by now."""
+def test_entries_of_another_writer_can_be_referenced_at_once(tmp_path):
+    """Law 2: an older session object knows every entry of the log."""
     folder = str(tmp_path)
     mine = Session(small_log(folder, entries=3).store, NAME)
     theirs = [Session(JsonlStore(folder), NAME).say(f"{number}").id for number in range(2)]
@@ -198,7 +199,7 @@ def test_what_another_writer_appended_can_be_named_at_once(tmp_path):
 
 
 def test_control_writers_without_a_lock(tmp_path, monkeypatch, record):
-    """The tests above can fail: without the lock, a second writer that comes in between takes the same place."""
+    """The tests above can fail: without the lock, a second writer takes the same position."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     first, second = JsonlStore(folder), JsonlStore(folder)
@@ -218,8 +219,8 @@ def test_control_writers_without_a_lock(tmp_path, monkeypatch, record):
     record(figure("writers of one session at once", 2, len(told), 2, 1, control="no lock"))
 
 
-def test_a_killed_writer_has_lost_nothing_it_was_told_is_kept(tmp_path, record):
-    """Law 4: kill -9 in the middle of a run; every acknowledgement that came out stands in the log, once."""
+def test_a_killed_writer_loses_no_acknowledged_entry(tmp_path, record):
+    """Law 4: after kill -9 in the middle of a run every reported acknowledgement is in the log, once."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     for _ in range(3):
@@ -235,8 +236,8 @@ def test_a_killed_writer_has_lost_nothing_it_was_told_is_kept(tmp_path, record):
         record(figure("kill -9 of a writer", 1, int(child.process.returncode == -signal.SIGKILL), len(told)))
 
 
-def test_people_are_heard_while_another_process_holds_the_lease(tmp_path):
-    """DESIGN 4: an append needs no lease; what is said meanwhile is queued, and becomes a message afterwards."""
+def test_messages_are_queued_while_another_process_holds_the_lease(tmp_path):
+    """RUN-11: an append needs no lease; the message is queued, and becomes a message entry afterwards."""
     folder = str(tmp_path)
     small_log(folder, entries=2)
     with Child("hold", folder, "worker", "600") as holder:
@@ -250,7 +251,7 @@ def test_people_are_heard_while_another_process_holds_the_lease(tmp_path):
 
 
 def test_four_processes_ensure_the_same_sessions(tmp_path):
-    """ST-7: creating is idempotent also for those who do it at the same moment: one log, one name for each id."""
+    """ST-7: concurrent creation is idempotent too: one log and one name for each id."""
     folder = str(tmp_path)
     with together(*[("ensure", folder, "20")] * 4) as children, ThreadPoolExecutor(4) as pool:
         names = list(pool.map(Child.rest, children))
@@ -260,7 +261,7 @@ def test_four_processes_ensure_the_same_sessions(tmp_path):
 
 
 def test_an_id_stays_taken_when_the_links_are_gone(tmp_path):
-    """Law 2, ST-7: `by-id` is derived; without it the same session is found, not made a second time."""
+    """Law 2, ST-7: `by-id` is derived; without it the same session is found, not created again."""
     folder = str(tmp_path)
     for number in range(3):
         Session.create(JsonlStore(folder), session_id=f"s{number}")

@@ -1,7 +1,7 @@
 """Faults injected by strace, counted in its own output.
 
 Rule 1: a fault counts only if strace's log says that it was injected; every sweep asserts planned == applied.
-Rule 2: never `--seccomp-bpf`: together with `inject=` it applies nothing and says nothing.
+Rule 2: never `--seccomp-bpf`: together with `inject=` it applies no fault and reports no error.
 Rule 3: calls are matched by the path of their descriptor (`-P`), so that the interpreter's own calls do not count.
 """
 
@@ -17,7 +17,7 @@ _CALL = re.compile(r"^\d+\s+(\w+)\((?:AT_FDCWD\S*, )?(\d+)?(?:<([^>]*)>)?(.*?)\)
 
 
 class Called(NamedTuple):
-    """One system call as strace saw it."""
+    """One system call in the report of strace."""
 
     name: str
     descriptor: int
@@ -28,18 +28,18 @@ class Called(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """A child that ran under strace: what it said, and what it called."""
+    """A child that ran under strace: its output and its system calls."""
 
     done: "subprocess.CompletedProcess[str]"
     calls: list[Called]
 
     @property
     def applied(self) -> int:
-        """How many faults strace says it injected."""
+        """The number of faults that strace says it injected."""
         return sum(call.injected for call in self.calls)
 
     def said(self, word: str) -> list[list[str]]:
-        """What the child said under a word: the rest of each such line, cut at its first two blanks."""
+        """The output of the child under a word: the rest of each such line, split at its first two blanks."""
         lines = [line.split(" ", 2) for line in self.done.stdout.splitlines()]
         return [line[1:] for line in lines if line[0] == word]
 

@@ -1,4 +1,4 @@
-"""An agent whose one tool looks up its own call in a side log before it does anything, as a program.
+"""A program: an agent whose one tool looks up its own call in a side log before it does anything.
 
     python -m tests.kernel.charging FOLDER WORD [DIES]
 
@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import sys
+from typing import Any
 
 from tests.kernel.killing import die
 from tests.kernel.outside import Outside
@@ -26,11 +27,14 @@ from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.function_tool import tool
 
 SESSION = "s"
-REPLIES = [{"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]}, {"text": "Thank you."}]
+REPLIES: list[dict[str, Any]] = [
+    {"text": "I charge you.", "toolCalls": [{"name": "charge", "input": {"euros": 9}}]},
+    {"text": "Thank you."},
+]
 
 
 class SideLog:
-    """What was really charged, by call."""
+    """The charges that really happened, by call."""
 
     def __init__(self, folder):
         self._path = os.path.join(folder, "side-log")
@@ -42,21 +46,22 @@ class SideLog:
         with open(self._path, encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
-    def found(self, call):
+    def found(self, call) -> str | None:
         """The earlier result of a call."""
         key = [call.reply_id, call.tool_call_id]
-        return next((charge["result"] for charge in self.charges if charge["call"] == key), None)
+        result: str | None = next((charge["result"] for charge in self.charges if charge["call"] == key), None)
+        return result
 
     def charge(self, call, result):
-        """The effect and its record, which are one write."""
+        """Record the effect and its receipt in one write."""
         line = json.dumps({"call": [call.reply_id, call.tool_call_id], "result": result}) + "\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(descriptor, line.encode())
         os.close(descriptor)
 
 
-def charging(side, word, dies):
-    """The tool."""
+def charging(side: SideLog, word, dies):
+    """Return the tool."""
 
     @tool(replay=word)
     async def charge(euros: int, call: ToolInvocation) -> str:
@@ -69,7 +74,9 @@ def charging(side, word, dies):
         side.charge(call, f"charged {euros}, receipt {len(side.charges) + 1}")
         if dies == "after":
             die()
-        return side.found(call)
+        charged = side.found(call)
+        assert charged is not None
+        return charged
 
     if word == "receipt":
 
@@ -82,7 +89,7 @@ def charging(side, word, dies):
 
 
 def main(folder, word, dies=""):
-    """Begins the session if there is none, and wakes it: there is no other way to start, go on or recover."""
+    """Create the session if it does not exist, and wake it: there is no other way to start, continue or recover."""
     store = JsonlStore(os.path.join(folder, "store"))
     charge = charging(SideLog(folder), word, dies)
     session = Session.create(store, session_id=SESSION, agent="till", model="play", provider="scripted")

@@ -1,4 +1,4 @@
-"""A worker that holds a session, as a program, and halts at a place that is named beforehand.
+"""A program: a worker that holds a session and halts at a named place.
 
     python -m tests.kernel.holder FOLDER [PLACE MANNER] [LEASE_S] [TALK]
 
@@ -22,6 +22,7 @@ from wakelog.decide.policy import Policy
 from wakelog.errors import LeaseLost
 from wakelog.log.content import Prompt, TextDelta
 from wakelog.log.entry import Message
+from wakelog.ports.stores import Store
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
@@ -43,44 +44,44 @@ _DELTAS = 5
 
 
 class Place:
-    """The folder of one test: a store, what lies outside of it, a gate, and where the worker halts."""
+    """The folder of one test: a store, the outside world, a gate, and the place at which the worker halts."""
 
     def __init__(self, folder, halts="", manner="", lease_s=30.0, replies=None):
         self.folder = str(folder)
-        self.store = JsonlStore(os.path.join(self.folder, "store"))
+        self.store: Store = JsonlStore(os.path.join(self.folder, "store"))
         self.outside = Outside(os.path.join(self.folder, "outside"))
         self._halts, self._manner, self._lease_s = halts, manner, lease_s
         self._replies = replies or REPLIES
-        # What paying calls itself: the replay word.
+        # The replay word of `pay`.
         self.pays = "never"
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def begin(self, prompt, policy=None):
-        """A session that owes an answer to a prompt."""
+        """A session with an unanswered prompt."""
         session = Session.create(
             self.store, session_id=SESSION, agent="crab", model="play", provider="scripted", cwd=self.folder
         )
         told = (*self.tools(), *builtin_tools(self.folder, ["shell"]))
-        # Without redaction nothing is held back: workers are stopped at the very word they were meant to be.
-        agreed = policy or Policy(redact=False)
+        # Without redaction no text is held back: workers halt at exactly the planned delta.
+        agreed = policy or Policy(redact="off")
         Agent(model="scripted:play", name="crab", system="Be brief.", tools=told, policy=agreed).enter(session)
         session.append(Message(id="u1", message=Prompt(content=prompt)))
         return session
 
     def runtime(self):
-        """Everything this worker can reach."""
+        """The runtime of this worker."""
         provider = Halting(Play(self._replies), self)
         channels = [self.outside.channel()]
         return LiveRuntime(self.store, tools=self.tools(), channels=channels, provider=provider, lease_s=self._lease_s)
 
     def wake(self):
-        """Lets the session go on, in this process."""
+        """Wake the session in this process."""
         return asyncio.run(wake(self.runtime(), SESSION))
 
     async def reached(self, place):
-        """Halts, if this is the place."""
+        """Halt, if this is the named place."""
         if place != self._halts:
             return
         self._halts = ""
@@ -93,13 +94,13 @@ class Place:
             die()
 
     def tools(self):
-        """The tools of outside; paying has places to halt at."""
+        """The tools of the outside world; `pay` has places to halt at."""
         look, pay, book = self.outside.tools()
         return (look, Paying(pay, self), book)
 
 
 class Paying:
-    """A tool that may never run twice, and halts on its way."""
+    """A tool that may never run twice, with places to halt at."""
 
     def __init__(self, pay, place):
         self.name, self.description, self.schema, self.replay = pay.name, pay.description, pay.schema, place.pays
@@ -120,7 +121,7 @@ class Paying:
 
 
 class Halting:
-    """A model that halts when it has said something."""
+    """A model that halts after some deltas."""
 
     def __init__(self, play, place):
         self.name, self.can_resume = play.name, play.can_resume
@@ -139,7 +140,7 @@ class Halting:
 
 
 def main(folder, halts="", manner="", lease_s="30", talk=TALK):
-    """Wakes the session."""
+    """Wake the session."""
     replies = {**REPLIES, "Talk.": [{"text": talk, "deltaChars": 5}]}
     place = Place(folder, halts, manner, float(lease_s), replies)
     try:

@@ -15,8 +15,8 @@ from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import replay
 
 
-def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
-    """Asserts all of it; `owed` are the sessions whose replies go to the channel."""
+def judge(store, outside, acknowledged=(), *, channel="outbox", delivered=("s",)):
+    """Assert all of it; `delivered` are the sessions whose replies go to the channel."""
     everything = set()
     for stat in list(store.sessions()):
         log = read_log(store, stat.name)
@@ -27,7 +27,7 @@ def judge(store, outside, acknowledged=(), *, channel="outbox", owed=("s",)):
         assert not proof.unsealed
         assert isinstance(decide(log.tree, 1 << 45, frozenset({channel})).decision, Idle)
         _each_call_has_one_result(log)
-        if log.id in owed:
+        if log.id in delivered:
             _every_reply_was_delivered(log, outside, channel)
     lost = set(acknowledged) - everything
     assert not lost, f"acknowledged and lost: {lost}"

@@ -1,4 +1,4 @@
-"""Processes that die when they are told to: forked warm from a program that has no threads, killed for real.
+"""Processes that kill themselves at a given point: forked from a program that has loaded everything and has no threads.
 
 Nothing here waits for time. A worker dies at a place that is named beforehand (after so many characters were
 displayed), by its own SIGKILL, so that no line of Python runs behind it; its parent sees the signal.
@@ -13,12 +13,12 @@ KILLED = -signal.SIGKILL
 
 
 def die():
-    """The end of this process, here and now."""
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def in_child(work):
-    """Runs something in a process of its own; gives its exit status, negative for a signal."""
+    """Run a function in a process of its own; return its exit status, negative for a signal."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -36,7 +36,7 @@ def in_child(work):
 
 
 class Deadly:
-    """A channel whose process is killed as soon as so many characters of a reply have been displayed."""
+    """A channel whose process is killed as soon as a number of characters of a reply has been displayed."""
 
     def __init__(self, channel, chars):
         self.name = channel.name

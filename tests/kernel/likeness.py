@@ -1,4 +1,4 @@
-"""Whether two sessions are the same but for what no two sessions share: ids, times, who held them and how often.
+"""Comparison of two sessions without ids, times, holders and the number of holders.
 
 Ids are told by the order in which they first appear, in any field; everything else must be equal, digests of what
 the model was handed included.
@@ -9,7 +9,7 @@ import re
 
 from wakelog.clock import SystemClock
 
-# What differs between two runs of the same story: places in the file, times, seals, and how it was held.
+# Fields that differ between two equal sessions: positions in the file, times, seals and holders.
 _APART = ("seq", "h", "timestamp", "durationMs", "uptimeMs", "attachedAt", "workedAt")
 _FRESH = SystemClock().new_id()
 _SIGNS = re.compile(r"[0-9a-z-]+")
@@ -18,7 +18,7 @@ _SIGNS = re.compile(r"[0-9a-z-]+")
 def likeness(store, *, without=("activity",), ignored=()):
     """Every session of a store, by its number, as plain values that can be compared."""
     names = sorted(stat.name for stat in store.sessions())
-    seen = {}
+    seen: dict[str, str] = {}
     return {name: [_plain(line, seen, ignored) for line in _lines(store, name, without)] for name in names}
 
 
@@ -39,5 +39,5 @@ def _plain(value, seen, ignored, key=""):
 
 
 def _is_an_id(text):
-    """Whether the clock made it: as long as its ids are, and beginning as those of our time do."""
+    """Whether the clock made this text: as long as its ids are, and with their first characters."""
     return len(text) == len(_FRESH) and text[:3] == _FRESH[:3] and _SIGNS.fullmatch(text) is not None

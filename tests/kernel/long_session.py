@@ -1,4 +1,4 @@
-"""A session with everything in it, as a program that may be killed anywhere and started again.
+"""A program that may be killed anywhere and started again: a session with every feature in it.
 
 Two turns, three tools side by side (one of each replay word), an approval, a steer that comes while a tool runs, a
 sub-agent, a key that is taken out, a fold, and a fork to a second branch. Every line of `drive` is what a person or a
@@ -15,14 +15,14 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import open_questions, resolve_question
+from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.tools.subagent import SubagentTool
 
 SESSION = "s"
-# Has the shape of one, and opens nothing.
+# Has the shape of a key, and is not one.
 KEY = "gh" + "p_" + "0aB1" * 9
 LONG = "a long story, told at length " * 40
 PLAY = Play(
@@ -71,13 +71,13 @@ POLICY = Policy(approvals={"pay": "ask"}, compact_at=250, keep=60, faults_max=1_
 
 
 def agent(outside):
-    """Who answers."""
+    """The agent of the session."""
     tools = (*outside.tools(), SubagentTool())
     return Agent(model="scripted:play", name="crab", system="Be brief.", tools=tools, policy=POLICY)
 
 
 def drive(store, outside, rows=None, *, ends=True, raises=()):
-    """Does everything that is not done yet; gives the session at rest, ended unless it is to stay open.
+    """Do everything that is not done yet; return the idle session, ended unless it is to stay open.
 
     The channel raises once for the replies named by `raises`.
     """
@@ -103,7 +103,7 @@ def drive(store, outside, rows=None, *, ends=True, raises=()):
 
 
 class _Interrupter:
-    """A person who speaks while a tool runs; gives how long the tool then takes."""
+    """A person who writes while a tool runs; a call returns how long the tool then takes."""
 
     def __init__(self, store):
         self._store = store
@@ -139,12 +139,12 @@ def _wake(store, runtime, rows):
 
 
 def _answered(store):
-    """Approves whatever waits, here and in sub-agents; whether anything did."""
+    """Approve all open questions, here and in sub-agents; return whether there were any."""
     waiting = False
     for stat in list(store.sessions()):
         session = Session(store, stat.name)
         for question in open_questions(session):
-            word = "approve" if question.attention.reason == "approve" else "did not run"
+            word: PersonDecision = "approve" if question.attention.reason == "approve" else "did not run"
             resolve_question(session, question.attention.id, word)
             waiting = True
     return waiting

@@ -28,7 +28,7 @@ def _lines(path):
 
 
 class Outside:
-    """Everything that happens outside of the log, in one folder."""
+    """The outside world of a session, in one folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -39,21 +39,21 @@ class Outside:
 
     @property
     def ledger(self):
-        """Every effect there was: (tool, reply, call)."""
+        """Every effect: (tool, reply, call)."""
         return [tuple(line) for line in _lines(self.path("ledger"))]
 
     @property
     def events(self):
-        """Everything the channel was told."""
+        """Everything that the channel received."""
         return _lines(self.path("channel"))
 
     @property
     def bookings(self):
-        """What was booked: the receipt is the effect, made by one system call."""
+        """The bookings: the receipt is the effect, made by one system call."""
         return sorted(os.listdir(self.path("desk")))
 
     def tools(self, steer=None):
-        """One tool of each replay word. `steer` is called by `look`, as a person would interrupt."""
+        """One tool for each replay word. `look` calls `steer`, as a person would interrupt."""
 
         @tool(replay="safe")
         async def look(where: str, call: ToolInvocation) -> str:
@@ -90,7 +90,7 @@ class Outside:
         return (look, pay, book)
 
     def fragile(self, provider, prompt):
-        """The same provider, which fails once, and says that it may be tried again, when it hears a prompt."""
+        """The same provider, which fails once with a retryable fault when it gets a prompt."""
         return _Fragile(provider, prompt, self.path("failed"))
 
     def channel(self, name="outbox", *, raises=()):
@@ -142,8 +142,8 @@ class _Outbox:
 
 
 def held(events):
-    """What a channel holds after these events, offsets applied: text by reply. A gap or a contradiction is an error."""
-    texts = {}
+    """The text by reply that a channel holds after these events. A gap or a contradiction is an error."""
+    texts: dict[str, str] = {}
     for event in events:
         if "begin" in event:
             texts.setdefault(event["begin"], "")

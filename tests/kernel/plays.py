@@ -1,4 +1,4 @@
-"""A model for tests that needs no script of its own for each session: replies by prompt, place by what was said since.
+"""A model for tests without a script for each session: replies by prompt, position by the replies since then.
 
 `Play` is a function of the request alone: it finds the newest prompt it knows and counts the replies behind it.
 So it says the same after a crash, in another process, on a fork and in a sub-agent's session.
@@ -8,7 +8,7 @@ from wakelog.providers.scripted import ScriptedProvider
 
 
 class Play:
-    """A provider that answers each known prompt with its own replies, and folds with one summary."""
+    """A provider that answers each known prompt with its own replies, and every compaction with one summary."""
 
     name = "scripted"
 
@@ -18,7 +18,7 @@ class Play:
         self._summary = summary
 
     def __call__(self, provider, model):
-        """As what `LiveRuntime` asks for: the provider of any name."""
+        """Return the provider, whatever name `LiveRuntime` asks for."""
         return self
 
     def stream(self, request):
@@ -35,4 +35,4 @@ class Play:
             text = "".join(getattr(part, "text", "") for part in message.content)
             if message.role == "user" and text in self._replies:
                 return said, self._replies[text]
-        raise AssertionError("nobody said anything that the play knows")
+        raise AssertionError("no message of the request is a prompt of this play")

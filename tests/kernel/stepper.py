@@ -1,4 +1,4 @@
-"""A worker that takes one step and is gone: every line it is told on its standard input is a process of its own.
+"""A program that forks a worker for each line on its standard input; the worker takes one step and ends.
 
     python -m tests.kernel.stepper FOLDER HOLDER
 
@@ -23,7 +23,7 @@ from wakelog.tools.subagent import SubagentTool
 
 
 def runtime_of(folder, holder):
-    """Everything a worker can reach."""
+    """The runtime of a worker."""
     store, outside = JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside"))
     tools = (*outside.tools(_Interrupter(store)), SubagentTool())
     provider = outside.fragile(PLAY, "Try.")
@@ -31,7 +31,7 @@ def runtime_of(folder, holder):
 
 
 def step(folder, holder):
-    """One step, told to whoever reads."""
+    """Take one step and print its result."""
     report = asyncio.run(wake(runtime_of(folder, holder), SESSION, steps=1))
     idle = type(report.decision).__name__ in ("Idle", "Await") and getattr(report.decision, "until_ms", None) is None
     print(
@@ -40,7 +40,7 @@ def step(folder, holder):
 
 
 def main(folder, holder):
-    """A step for each line."""
+    """Take a step for each line."""
     for _ in sys.stdin:
         if in_child(lambda: step(folder, holder)):
             return 1

@@ -1,4 +1,4 @@
-"""Replies that are killed while they stream, as a program.
+"""A program whose workers are killed while replies stream.
 
     python -m tests.kernel.streams points FOLDER CUT FIRST STRIDE   kills at each delta of a reply of 500
     python -m tests.kernel.streams chain FOLDER CUT                 a kill at every delta of a reply of 40, in a row
@@ -29,26 +29,26 @@ from wakelog.stores.jsonl import JsonlStore
 
 SESSION = "s"
 SIZE, DELTAS, CHAIN = 4, 500, 40
-# How far apart the kills of one session lie.
+# The distance between two kills of one session, in deltas.
 APART = 50
-# Two, three and four bytes a character, signs that join, and one that only makes sense with its neighbours.
+# Characters of two, three and four bytes, combining characters, and one of several code points.
 _SIGNS = 'Größe 日本語 👩\u200d👩\u200d👧 e\u0301 🇫🇷 \u2028\t"quoted" \\ '
 WHOLE = "".join(f"{at}:{_SIGNS}" for at in range(DELTAS))[: SIZE * DELTAS]
 SHORT = WHOLE[: SIZE * CHAIN]
 
 
 def begin(store, cut):
-    """A session that owes an answer."""
+    """A session with an unanswered prompt."""
     session = Session.create(store, session_id=SESSION, agent="crab", model="play", provider="scripted")
-    # Without redaction nothing is held back, so that every kill is at the very delta it was planned for.
-    policy = Policy(cut=cut, faults_max=1_000, redact=False)
+    # Without redaction no text is held back, so that every kill is at exactly the planned delta.
+    policy = Policy(cut=cut, faults_max=1_000, redact="off")
     Agent(model="scripted:play", name="crab", policy=policy).enter(session)
     session.append(Message(id="u1", message=Prompt(content="Go.")))
     return session
 
 
 def work(place, text, *, size=SIZE, chars=None):
-    """A worker that answers, and is killed once so many characters are displayed."""
+    """A worker that answers, and is killed once a number of characters is displayed."""
     outside = Outside(os.path.join(place, "outside"))
     channel = outside.channel() if chars is None else Deadly(outside.channel(), chars)
     play = Play({"Go.": [{"text": text, "deltaChars": size}]}, can_resume=True)
@@ -57,13 +57,13 @@ def work(place, text, *, size=SIZE, chars=None):
 
 
 def partials(store):
-    """What was recovered of the reply, time after time."""
+    """The recovered texts of the reply, in order."""
     entries = read_log(store, SESSION).entries
     return [Prompt(content=entry.value.content).text for entry in entries if isinstance(entry.value, Partial)]
 
 
 def reply(store):
-    """The one reply: its id and its text."""
+    """The id and the text of the one reply."""
     entries = read_log(store, SESSION).entries
     found = [entry for entry in entries if isinstance(entry.value, Message) and isinstance(entry.value.message, Reply)]
     assert len(found) == 1
@@ -71,7 +71,7 @@ def reply(store):
 
 
 def displayed(outside):
-    """What anybody can have seen of the reply."""
+    """The text of the reply that was displayed."""
     return "".join(held(outside.events).values())
 
 
@@ -79,7 +79,7 @@ def displayed(outside):
 
 
 def points(folder, cut, first, stride):
-    """Kills at each delta: under resume ten in one session, as it goes on; under replace one in a session."""
+    """Kills at each delta: under `resume` ten in one session, which continues; under `replace` one in a session."""
     for start in range(first, APART + 1, stride):
         place = os.path.join(folder, str(start))
         begin(JsonlStore(os.path.join(place, "store")), cut)
@@ -91,20 +91,20 @@ def points(folder, cut, first, stride):
 
 
 def _killed_at(place, point):
-    """Kills a worker at a delta; gives what had been displayed by then."""
+    """Kill a worker at a delta; return the text displayed by then."""
     status = in_child(lambda: work(place, WHOLE, chars=point * SIZE))
     assert status == KILLED, f"planned {point}, and it ended with {status}"
     return displayed(Outside(os.path.join(place, "outside")))
 
 
 def _recovered(place, planned, seen):
-    """Lets a last worker end the reply; says of each kill what was displayed and what was recovered."""
+    """Let a last worker complete the reply; print for each kill what was displayed and what was recovered."""
     store, outside = JsonlStore(os.path.join(place, "store")), Outside(os.path.join(place, "outside"))
     work(place, WHOLE, size=700)
     judge(store, outside)
     assert reply(store)[1] == WHOLE
     found = partials(store)
-    assert len(found) == sum(map(bool, seen)), "each kill that anybody saw left one partial"
+    assert len(found) == sum(map(bool, seen)), "each kill with displayed text left one partial"
     for point, text, told in zip(planned, seen, [*found, ""], strict=False):
         assert told.encode().startswith(text.encode()), f"displayed {text[-40:]!r}, recovered {told[-40:]!r}"
         yield {"planned": point, "displayed": len(text), "recovered": len(told)}
@@ -114,7 +114,7 @@ def _recovered(place, planned, seen):
 
 
 def chain(folder, cut):
-    """A session that is killed at every delta of its reply, once more after each wake; then left alone."""
+    """A session that is killed at every delta of its reply, once more after each wake, and then completes."""
     store = JsonlStore(os.path.join(folder, "store"))
     outside = Outside(os.path.join(folder, "outside"))
     begin(store, cut)

@@ -1,4 +1,4 @@
-"""The crash sweep: a worker is killed before every write-class system call it makes, and another goes on.
+"""The crash sweep: a worker is killed before every write-class system call, and another one continues.
 
     python -m tests.kernel.sweep FOLDER FIRST STRIDE [early]
                                                         the points FIRST, FIRST + STRIDE, …, as lines of JSON
@@ -47,7 +47,7 @@ _write, _open = os.write, os.open
 
 
 class Counter:
-    """Counts calls, and dies before the planned one."""
+    """Counts calls, and kills the process before the planned one."""
 
     def __init__(self, planned=None):
         self.planned = planned
@@ -55,7 +55,7 @@ class Counter:
         self.names = {}
 
     def watch(self):
-        """From now on every write-class call is counted."""
+        """Count every write-class call from now on."""
         for name in CALLS:
             setattr(os, name, self._counted(name, getattr(os, name)))
         os.open = self._counted_open
@@ -68,7 +68,7 @@ class Counter:
         return counted
 
     def _counted_open(self, path, flags, *args, **kwargs):
-        # Opening a file is a change only where it makes one.
+        # Opening a file counts as a write only where it creates the file.
         if flags & os.O_CREAT and not os.path.exists(path):
             self.step("open")
         return _open(path, flags, *args, **kwargs)
@@ -81,7 +81,7 @@ class Counter:
 
 
 class Acknowledging(JsonlStore):
-    """A store that writes down, outside, what it has acknowledged."""
+    """A store that records, outside of it, what it has acknowledged."""
 
     def __init__(self, folder, acks):
         super().__init__(folder)
@@ -93,7 +93,7 @@ class Acknowledging(JsonlStore):
         return sealed
 
     def append_early(self, session, body, **more):
-        """The control: what must never be possible, made possible."""
+        """Control: the acknowledgement is recorded before the append."""
         self._acknowledge(body)
         return super().append(session, body, **more)
 
@@ -102,7 +102,7 @@ class Acknowledging(JsonlStore):
 
 
 def _child(work):
-    """Runs something in a process of its own; gives its exit status, negative for a signal."""
+    """Run a function in a process of its own; return its exit status, negative for a signal."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -117,7 +117,7 @@ def _child(work):
 
 
 def sweep(folder, first, stride):
-    """Kills at one point after the other, until a run comes to its end undisturbed."""
+    """Kill at one point after the other, until a run completes without a kill."""
     point = first
     while True:
         place = os.path.join(folder, str(point))
@@ -136,7 +136,7 @@ def sweep(folder, first, stride):
         rows_path = os.path.join(place, "rows")
 
         def waking(store=store, outside=outside, acks=acks, rows_path=rows_path):
-            rows = []
+            rows: list[str] = []
             opened, made = JsonlStore(store), Outside(outside)
             drive(opened, made, rows, raises=RAISES)
             with open(rows_path, "w", encoding="utf-8") as file:
@@ -158,7 +158,7 @@ def sweep(folder, first, stride):
 
 
 def trace(folder):
-    """One undisturbed run, counted."""
+    """Count the calls of one run without kills."""
     counter = Counter()
     counter.watch()
     drive(JsonlStore(os.path.join(folder, "store")), Outside(os.path.join(folder, "outside")), raises=RAISES)
@@ -170,7 +170,7 @@ if __name__ == "__main__":
     # a process of its own: tests that import this file measure the real back-off.
     timing.RETRY_FIRST_MS = 8
     if "early" in sys.argv:
-        Acknowledging.append = Acknowledging.append_early
+        Acknowledging.append = Acknowledging.append_early  # type: ignore[method-assign]
     if sys.argv[2] == "trace":
         trace(sys.argv[1])
     else:

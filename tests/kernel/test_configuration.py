@@ -1,10 +1,11 @@
-"""Configuration changed or gone between a kill and a wake: what was in force stands in the log (law 2, RUN-19)."""
+"""Law 2, RUN-19: with configuration changed or deleted between a kill and a wake, the settings in the log apply."""
 
 import asyncio
 import json
 import os
 import signal
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -20,19 +21,19 @@ from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import replay
 from wakelog.stores.jsonl import JsonlStore
 
-READS = {
+READS: dict[str, Any] = {
     "text": "Es steht alles da, schwarz auf weiß. " * 3,
     "toolCalls": [{"name": "read", "input": {"path": "notes.txt"}}],
     "deltaChars": 8,
 }
 READ = {"text": "I have read it."}
 RUNS = {"text": "I run it.", "toolCalls": [{"name": "shell", "input": {"command": "touch ready; sleep 1000"}}]}
-# A model so slow that whoever waits for it is killed before its second word.
+# A delay so long that the worker is killed before the second delta.
 _HOUR_MS = 3_600_000
 
 
 class Desk:
-    """A person's machine: a working folder, files that configure the agent, an environment."""
+    """The machine of a person: a working folder, files that configure the agent, an environment."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -42,7 +43,7 @@ class Desk:
         (folder / "system.txt").write_text("Be brief.\n")
         config = folder / ".config" / "wakelog" / "config.toml"
         config.parent.mkdir(parents=True)
-        # Two machines are compared, and hooks would tell them apart by their folders.
+        # Two machines are compared, and hook text would differ by their folders.
         config.write_text("[agents.agent]\nkeep = 77\n[agents.agent.hooks]\nenvironment = false\nmemory = false\n")
         self.environment = environment(
             WAKELOG_STORE=str(folder / "store"),
@@ -56,14 +57,14 @@ class Desk:
         (self.folder.parent / "script.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
     def run(self, *words):
-        """`wakelog run`, until somebody kills it."""
+        """Start `wakelog run`, which the test kills."""
         command = [INTERPRETER, "-m", "wakelog", "run", "--system", "@system.txt", "--yes", *words, "Go."]
         return subprocess.Popen(
             command, cwd=self.cwd, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         )
 
     def change_everything(self):
-        """The instructions are gone, the default model is another, and nobody is where they were."""
+        """Delete the instructions; change the default model, the working folder and the home folder."""
         (self.folder / "system.txt").unlink()
         elsewhere = self.folder / "elsewhere"
         elsewhere.mkdir()
@@ -78,7 +79,7 @@ class Desk:
         self.environment = {**self.environment, **changed}
 
     def wake(self):
-        """`wakelog wake`, with nothing but the name."""
+        """Run `wakelog wake` with the name alone."""
         command = [INTERPRETER, "-m", "wakelog", "wake", "agent_user_1"]
         return subprocess.run(
             command, cwd=self.cwd, env=self.environment, capture_output=True, timeout=PATIENCE_S, check=False
@@ -105,7 +106,7 @@ def _killed_in_its_reply(desk, *, change):
     while READS["text"][:8].encode() not in shown:
         shown += os.read(child.stdout.fileno(), 4_096)
     _killed(child)
-    # How fast the model is, is not for the log to say.
+    # The delays of the model are not in the log.
     desk.script(READS, READ)
     return _ended(desk, change)
 
@@ -120,8 +121,8 @@ def _killed_in_its_tool(desk, *, change):
 
 
 @pytest.mark.parametrize("killed", [_killed_in_its_reply, _killed_in_its_tool])
-def test_the_turn_ends_as_it_would_have(tmp_path, killed):
-    """RUN-19, law 2: with the configuration changed and gone, the same log and the same words come out."""
+def test_changed_configuration_does_not_change_the_turn(tmp_path, killed):
+    """RUN-19, law 2: with the configuration changed and deleted, the same log and the same text result."""
     kept, changed = Desk(tmp_path / "kept"), Desk(tmp_path / "changed")
     as_it_was, as_it_is = killed(kept, change=False), killed(changed, change=True)
     assert as_it_is == as_it_was
@@ -130,7 +131,7 @@ def test_the_turn_ends_as_it_would_have(tmp_path, killed):
         assert (code, out.decode()) == (0, f"{READS['text']}\n{READ['text']}\n")
         assert _results(changed.store, "agent_user_1") == [("ok", "all of it\n")]
         assert as_it_is[2]["agent_user_1"][1]["policy"]["keep"] == 77
-        judge(changed.store, Outside(str(tmp_path / "outside")), channel="terminal", owed=())
+        judge(changed.store, Outside(str(tmp_path / "outside")), channel="terminal", delivered=())
     else:
         assert as_it_is[0] == 6, "that a person is asked was agreed, and stays agreed"
         assert not (changed.folder / "ready").exists()
@@ -141,8 +142,8 @@ def _replays(store, name):
     return asyncio.run(replay(store, name)).ok
 
 
-def test_what_a_tool_was_when_it_was_begun(tmp_path):
-    """RUN-19, law 6: begun as one that may never run twice, it stays one, whatever it calls itself by now."""
+def test_a_started_tool_keeps_its_replay_word(tmp_path):
+    """RUN-19, law 6: started as `never`, it is not run again, whatever its declaration says by now."""
     place = Place(tmp_path)
     place.begin("Pay.")
     with Watched(tmp_path, "paid", "die") as worker:

@@ -1,4 +1,4 @@
-"""Three exercises that every session log should be put to, from the beginner's to the advanced: kill it and go on.
+"""RUN-20: three exercises for session logs, from the beginner's to the advanced: kill the process and continue.
 
 Each is a real process that is really killed, and started again on nothing but the log it left.
 """
@@ -27,7 +27,7 @@ def _values(store, kind):
 
 
 def _converse(place, go, *, killed=False):
-    """Three prompts; under the second the process may be killed, and is started again on the same log."""
+    """Three prompts; during the second the process may be killed, and is started again on the same log."""
     place.begin("Hurry.")
     go()
     Session(place.store, SESSION).say("Pay.")
@@ -40,7 +40,7 @@ def _converse(place, go, *, killed=False):
 
 
 def test_beginner_kill_the_process_and_the_conversation_continues(tmp_path):
-    """The beginner's exercise, RUN-2, RUN-4, law 15: killed in mid-conversation, it goes on as if nothing had happened.
+    """The beginner's exercise, RUN-2, RUN-4, law 15: a killed conversation continues as if it had not been killed.
 
     Both logs say the same, word for word, down to the digests of what the model was handed.
     """
@@ -61,7 +61,7 @@ def test_beginner_kill_the_process_and_the_conversation_continues(tmp_path):
 
 
 def test_intermediate_kill_in_the_stream_and_see_a_clean_restart(tmp_path):
-    """The intermediate exercise, RUN-8: under replace the user sees a clean beginning, and no half message stays."""
+    """The intermediate exercise, RUN-8: under `replace` the user sees a clean restart, and no half message stays."""
     place = Place(tmp_path)
     place.begin("Talk.")
     with Watched(tmp_path, "talking", "die") as worker:

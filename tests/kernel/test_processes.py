@@ -1,4 +1,7 @@
-"""Several processes, one session: what people say reaches the one that holds it, and no more than one ever does."""
+"""Several processes, one session: messages of people reach the worker that holds it.
+
+At most one worker holds it.
+"""
 
 import asyncio
 import json
@@ -57,7 +60,7 @@ def _number(place, name):
 
 
 def test_a_cancel_reaches_the_holder_while_it_streams(tmp_path):
-    """RUN-12: asked for in another process, the turn ends, and what was shown is kept."""
+    """RUN-12: requested in another process, the turn ends, and the displayed text is kept."""
     place = Place(tmp_path)
     session = place.begin("Talk.")
     with Watched(tmp_path, "talking", "gate") as holder:
@@ -72,8 +75,8 @@ def test_a_cancel_reaches_the_holder_while_it_streams(tmp_path):
     judge(place.store, place.outside)
 
 
-def test_a_cancel_ends_the_command_that_runs(tmp_path):
-    """RUN-12: nothing in the command's process group outlives the turn; what it had put out is kept."""
+def test_a_cancel_ends_a_running_command(tmp_path):
+    """RUN-12: no process of the command's group outlives the turn; its output is kept."""
     place = Place(tmp_path)
     session = place.begin("Run.")
     with Watched(tmp_path) as holder:
@@ -106,7 +109,7 @@ def test_a_cancelled_session_stays_usable(tmp_path):
 
 @pytest.mark.parametrize(("prompt", "halts"), [("Talk.", "talking"), ("Pay.", "paid")])
 def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
-    """RUN-12, law 4: the holder is killed before it can see the cancel; whoever wakes the session keeps to it."""
+    """RUN-12, law 4: the holder is killed before it can see the cancel; the next wake applies it."""
     place = Place(tmp_path)
     session = place.begin(prompt)
     with Watched(tmp_path, halts, "gate") as holder:
@@ -116,7 +119,7 @@ def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
         holder.kill()
     calls = len(_values(place, ModelCall))
     assert place.wake().decision == Idle("cancelled")
-    assert len(_values(place, ModelCall)) == calls == 1, "nobody is asked to go on with a turn that was cancelled"
+    assert len(_values(place, ModelCall)) == calls == 1, "the model is not called for a cancelled turn"
     assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
     assert [result.status for result in _said(place, ToolResult)] == (["interrupted"] if halts == "paid" else [])
     assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
@@ -124,7 +127,7 @@ def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
 
 
 def test_a_command_does_not_outlive_a_holder_that_is_killed(tmp_path):
-    """RUN-12, law 6: with a cancel in the log and the holder dead, its command is gone and is not run again."""
+    """RUN-12, law 6: with a cancel in the log and the holder killed, its command has ended and is not run again."""
     place = Place(tmp_path)
     session = place.begin("Run.")
     with Watched(tmp_path) as holder:
@@ -145,7 +148,7 @@ def test_a_command_does_not_outlive_a_holder_that_is_killed(tmp_path):
 @pytest.mark.parametrize(("prompt", "halts"), [("Talk.", "talking"), ("Pay.", "paid")])
 @pytest.mark.parametrize("crash", [False, True], ids=["alive", "killed"])
 def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
-    """RUN-11: said in another process while the holder is busy, it waits in the log, is taken up, and survives."""
+    """RUN-11: written in another process while the holder is busy, it is queued in the log, and used."""
     place = Place(tmp_path)
     session = place.begin(prompt)
     with Watched(tmp_path, halts, "gate") as holder:
@@ -162,7 +165,7 @@ def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
     assert place.wake().decision == Idle()
     assert [said.queued_id for said in _said(place, Prompt)] == [None, queued.id]
     replies = [reply.text for reply in _said(place, Reply)]
-    # A reply that is cut gives way to the steer only once it is whole; a tool's result goes before the steer.
+    # An interrupted reply is completed before the steer is used; a tool result comes before the steer.
     assert replies == ([TALK, "At once."] if halts == "talking" else ["I pay.", "At once."])
     assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
     judge(place.store, place.outside)
@@ -180,8 +183,8 @@ def test_a_steer_reaches_the_holder(tmp_path, prompt, halts, crash):
         ("Pay.", "paid", ["unknown"]),
     ],
 )
-def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
-    """Law 6, DESIGN 4: past its lease another goes on; when it comes back it cannot write one more entry.
+def test_a_stopped_worker_that_was_overtaken_cannot_write(tmp_path, prompt, halts, status):
+    """Law 6: after its lease another worker continues; when the first one runs again it cannot write one more entry.
 
     It stops in the middle of its reply, before its tool is begun, in its tool, and behind the effect; the tool,
     which may never run twice, has run once.
@@ -206,7 +209,7 @@ def test_a_stopped_worker_that_was_overtaken(tmp_path, prompt, halts, status):
 
 
 def test_a_stopped_worker_leaves_the_journal_alone(tmp_path):
-    """Law 5: overtaken in mid-reply by one that says something else, it adds nothing to what that one has said."""
+    """Law 5: overtaken in mid-reply by a worker with another reply, it adds nothing to the journal of that reply."""
     place = Place(tmp_path)
     place.begin("Talk.")
     with Watched(tmp_path, "talking", "stop", 0.4) as stopped:
@@ -227,7 +230,7 @@ def test_a_stopped_worker_leaves_the_journal_alone(tmp_path):
 
 
 class _InTurns:
-    """Stands in for `wake`: each step is taken by a new process, of two worker programs in turn."""
+    """Replaces `wake`: each step is taken by a new process, of two worker programs in turn."""
 
     def __init__(self, workers):
         self.steps = 0
@@ -247,7 +250,7 @@ class _InTurns:
                 return WakeReport(session_id, Idle(), tuple(rows))
 
 
-def test_no_history_lives_between_steps(tmp_path, monkeypatch):
+def test_no_state_is_kept_between_steps(tmp_path, monkeypatch):
     """RUN-1, law 2: each step in a new process, of two programs in turn, gives the log of one process."""
     one, many = (tmp_path / name for name in ("one", "many"))
     for folder in (one, many):
@@ -270,7 +273,7 @@ def test_no_history_lives_between_steps(tmp_path, monkeypatch):
 
 
 class _Ahead(SystemClock):
-    """Time that a wait moves on at once."""
+    """A clock that a wait moves forward at once."""
 
     ahead_ms = 0
 
@@ -282,7 +285,7 @@ class _Ahead(SystemClock):
 
 
 def test_a_wait_counts_as_a_step(tmp_path):
-    """RUN-1: whoever asks for so many steps gets no more of them, though one of them was to wait."""
+    """RUN-1: the limit on the number of steps includes a step that only waits."""
     place = Place(tmp_path)
     place.begin("Talk.")
     fault = {"error": {"kind": "overload", "retryable": True, "delayMs": 3_000_000}}

@@ -1,4 +1,4 @@
-"""Logs with dangling calls that this session did not make: settled, never run, and good for the next request.
+"""Laws 6 and 7: open tool calls that this session did not make are settled, never run, and the next request is valid.
 
 Each shape is a log as it may come to us: written by another program, copied, forked, cut off, cancelled. Whoever
 wakes it has every tool at hand that its calls name, and may not touch one of them.
@@ -15,7 +15,7 @@ from tests.kernel.outside import Outside
 from wakelog.app.agent import Agent
 from wakelog.decide.decisions import Idle
 from wakelog.forking import fork
-from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, ToolStatus
 from wakelog.log.entry import Cancelled, Message, ModelCall, Origin, ToolStarted
 from wakelog.log.seal import find_seal
 from wakelog.providers.scripted import ScriptedProvider
@@ -36,7 +36,7 @@ CALLS = (
 
 
 class Here:
-    """A store with one hand-made log in it, and a worker that can do everything the log asks for."""
+    """A store with one hand-made log in it, and a worker that has all the tools of the log."""
 
     def __init__(self, folder):
         self.folder = str(folder)
@@ -47,31 +47,31 @@ class Here:
         self.can_resume = False
 
     def session(self, session_id="s", **more):
-        """A session with an agent in it that has all the tools."""
+        """A session of an agent that has all the tools."""
         session = Session.create(self.store, session_id=session_id, agent="crab", cwd=self.folder, **more)
         self.enter(session)
         return session
 
     def enter(self, session):
-        """What is in force from here on: a model, and tools that it was told of."""
+        """Append a context entry: a model and declared tools."""
         tools = (*self.outside.tools(), *builtin_tools(self.folder, ["shell"]))
         Agent(model="scripted:here", name="crab", tools=tools).enter(session)
 
     def write(self, *lines):
-        """A log that another program wrote."""
+        """Write a log as another program would."""
         with open(os.path.join(self.folder, "store", f"{NAME}.jsonl"), "w", encoding="utf-8") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
         return Session(self.store, NAME)
 
     def wake(self, session):
-        """Lets it go on."""
+        """Wake the session."""
         runtime = LiveRuntime(
             self.store, tools=self.outside.tools(), channels=[self.outside.channel()], provider=lambda _, __: self
         )
         return asyncio.run(wake(runtime, session.name))
 
     def stream(self, request):
-        """A model that hears everything and asks for nothing."""
+        """A model that accepts every request and calls no tool."""
         self.requests.append(request)
         return ScriptedProvider([{}] * request.answers + [{"text": "Understood."}]).stream(request)
 
@@ -117,13 +117,13 @@ def foreign_lines_without_parents(here):
 
 
 def foreign_lines_that_say_begun(here):
-    """Another program began one of them, and calls it safe; that is its word, not ours."""
+    """Another program started one of the tools, and declared it `safe`; its declaration does not count here."""
     os.makedirs(os.path.join(here.folder, "store"))
     return here.write(*_foreign_lines(started=True))
 
 
 def foreign_call_for_the_reply(here):
-    """A reply whose `call` speaks of another place: it was not made for this reply."""
+    """A reply whose `call` entry names another position: the call was not made for this reply."""
     session = here.session()
     session.append(_prompt("Do it all."))
     session.append(ModelCall(call_id="c1", reply_id="r1"), at=session.tree.root)
@@ -141,7 +141,7 @@ def reply_without_a_call(here):
 def reply_that_only_claims_a_call(here):
     session = here.session()
     session.append(_prompt("Do it all."))
-    session.append(_reply(call_id="nobody-made-this"))
+    session.append(_reply(call_id="made-by-no-call"))
     return session
 
 
@@ -169,7 +169,7 @@ def fork_that_was_settled(here):
 
 
 def fork_that_was_cut_off(here):
-    """A fork writes its first line, then settles: here it was killed in between."""
+    """A fork whose process was killed between its first line and settling the open calls."""
     parent = _made_here(here)
     origin = Origin(session="s", entry="r1", h=find_seal(parent.tree.nodes["r1"].raw))
     return _with_agent(here, Session.create(here.store, agent="crab", session_id="f", cwd=here.folder, parent=origin))
@@ -183,7 +183,7 @@ def fork_of_a_call_that_was_begun(here):
 
 
 def _made_here(here):
-    """A reply that this very session made, with nothing begun."""
+    """A reply that this session made, with no tool started."""
     session = here.session()
     session.append(_prompt("Do it all."))
     prompt = session.tree.head
@@ -230,8 +230,8 @@ def here(tmp_path):
 
 @pytest.mark.parametrize("entered", [False, True], ids=["as it is", "agent entered"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_dangling_call_of_others_is_never_run(here, shape, entered):
-    """Laws 6 and 7, RUN-5, RUN-6: nothing is run, each call gets one result, and the next request is valid."""
+def test_an_open_call_of_another_program_is_never_run(here, shape, entered):
+    """Laws 6 and 7, RUN-5, RUN-6: no tool runs, each call gets one result, and the next request is valid."""
     session = shape(here)
     if entered:
         here.enter(session)
@@ -247,9 +247,9 @@ def test_a_dangling_call_of_others_is_never_run(here, shape, entered):
     assert results == {"t1": [first], "t2": [other], "t3": [other], "t4": [other]}
     assert here.requests, "the model was asked"
     assert all(_is_valid(request.messages) for request in here.requests)
-    # A fork leaves its parent as it is: that one still has calls of its own to run, and nobody has asked for that.
+    # A fork does not change its parent, which still has open calls of its own that are not run here.
     if session.id == "s":
-        judge(here.store, here.outside, owed=())
+        judge(here.store, here.outside, delivered=())
 
 
 def _nothing_was_run(here):
@@ -259,7 +259,7 @@ def _nothing_was_run(here):
 
 
 def _results(here, name):
-    found = {}
+    found: dict[str, list[ToolStatus | None]] = {}
     for node in read_log(here.store, name).tree.branch().nodes:
         if isinstance(node.value, Message) and isinstance(node.value.message, ToolResult):
             result = node.value.message
@@ -268,8 +268,8 @@ def _results(here, name):
 
 
 def _is_valid(messages):
-    """Whether a provider takes it: the calls of each reply are answered, all of them, right behind it, once."""
-    waiting = []
+    """Whether a provider accepts it: every call of a reply has one result directly after the reply."""
+    waiting: list[str] = []
     for message in messages:
         if message.role == "toolResult":
             if message.tool_call_id not in waiting:
@@ -282,8 +282,8 @@ def _is_valid(messages):
     return not waiting
 
 
-def test_what_a_valid_request_is():
-    """The judge of the test above says no where it should."""
+def test_control_the_validity_check_refuses_invalid_requests():
+    """The check of the test above refuses what it should."""
 
     class BaseMessage:
         def __init__(self, role, content=(), tool_call_id=None):

@@ -1,4 +1,4 @@
-"""Streaming under kills: what was shown is never lost, and the reply begins anew only where that is agreed."""
+"""Kills while a reply streams: displayed text is never lost, and the reply restarts only under `replace`."""
 
 import json
 import os
@@ -19,13 +19,13 @@ _IN_MEMORY = "/dev/shm"
 
 @pytest.fixture
 def place():
-    """A folder in memory, where there is one: a process is killed a thousand times here, no machine ever is."""
+    """A folder in memory, where there is one: the processes are killed a thousand times, the machine never."""
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if os.path.isdir(_IN_MEMORY) else None) as folder:
         yield pathlib.Path(folder)
 
 
 def _killed(*words):
-    """Runs the program; gives its lines, each of which is a kill that was planned and applied."""
+    """Run the program; return its lines, each of which is a kill that was planned and applied."""
     command = [INTERPRETER, "-m", "tests.kernel.streams", *map(str, words)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=30 * PATIENCE_S, env=environment(), check=False
@@ -35,7 +35,7 @@ def _killed(*words):
 
 
 def _put_out(events):
-    """What a reader of the channel gets, repeats left out by their offsets: one text for each clean beginning."""
+    """The text that a reader of the channel gets, without repeats: one text for each clean restart."""
     texts = [""]
     for event in events:
         if "reset" in event:
@@ -54,7 +54,7 @@ def _undisturbed(folder, cut):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_killed_at_any_delta(part, place):
-    """Law 5, RUN-8: what the channel had displayed is a prefix of what is recovered, byte for byte.
+    """Law 5, RUN-8: the displayed text is a prefix of the recovered text, byte for byte.
 
     Kills at each of 500 deltas, ten in one session, which goes on with its reply after each; all of them end with
     the same words, delivered, and can be replayed.
@@ -66,8 +66,8 @@ def test_killed_at_any_delta(part, place):
     _were_killed_where_they_should_be(lines)
 
 
-def test_killed_at_a_delta_and_begun_again(place):
-    """Law 5, RUN-8: the same under replace: what was shown is kept as an annotation though it is said anew."""
+def test_killed_at_any_delta_and_replaced(place):
+    """Law 5, RUN-8: the same under `replace`: the displayed text is kept as an annotation though the reply restarts."""
     lines = _killed("points", place, "replace", 0, 2)
     assert [line["planned"] for line in lines] == list(range(0, DELTAS + 1, 2 * DELTAS // APART))
     _were_killed_where_they_should_be(lines)
@@ -79,7 +79,7 @@ def _were_killed_where_they_should_be(lines):
 
 
 def test_resumed_after_every_delta(place):
-    """Law 5, RUN-8: with any number of kills a resumed reply puts out the bytes of one that was left alone."""
+    """Law 5, RUN-8: with any number of kills a resumed reply displays the bytes of an undisturbed one."""
     alone = _undisturbed(place / "alone", "resume")
     assert len(_killed("chain", place, "resume")) == CHAIN
     events = Outside(str(place / "outside")).events
@@ -88,7 +88,7 @@ def test_resumed_after_every_delta(place):
 
 
 def test_replaced_after_every_delta(place):
-    """RUN-8: under replace each kill costs the reader one clean beginning, and the last one is whole."""
+    """RUN-8: under `replace` each kill costs the reader one clean restart, and the last text is complete."""
     alone = _undisturbed(place / "alone", "replace")
     assert len(_killed("chain", place, "replace")) == CHAIN
     events = Outside(str(place / "outside")).events

@@ -1,4 +1,4 @@
-"""The crash sweep as a test: a worker dies before every write-class system call, and nothing that matters is lost."""
+"""The crash sweep as a test: a worker dies before every write-class system call, and nothing acknowledged is lost."""
 
 import json
 import re
@@ -21,12 +21,12 @@ TRACED = (
     "write,pwrite64,writev,fsync,fdatasync,link,linkat,symlink,symlinkat,rename,renameat,renameat2,unlink,unlinkat,"
 )
 TRACED += "rmdir,mkdir,mkdirat,utimensat,truncate,ftruncate,chmod,fchmod"
-# The names under which the kernel knows what Python calls by another.
+# System call names that differ from the names of the Python functions.
 SAME = {"pwrite64": "pwrite", "linkat": "link", "symlinkat": "symlink", "renameat": "rename", "renameat2": "rename"}
 SAME |= {"replace": "rename", "unlinkat": "unlink", "remove": "unlink", "mkdirat": "mkdir", "utimensat": "utime"}
 
 
-# How long a whole sweep may take beside any other work; it only keeps a worker that hangs from being waited for.
+# A limit that only ends a worker that hangs; a sweep on a busy machine takes less.
 PATIENCE_S = 1_800
 
 
@@ -36,14 +36,14 @@ def _run(*words, before=()):
 
 
 def _counted(names):
-    total = Counter()
+    total: Counter[str] = Counter()
     for name, count in names.items():
         total[SAME.get(name, name)] += count
     return total
 
 
-def test_no_call_goes_by_uncounted(tmp_path):
-    """The sweep's own ground: what it counts is what strace sees, so every point there is can be planned."""
+def test_the_sweep_counts_every_call(tmp_path):
+    """Control: the sweep counts the calls that strace sees, so every kill point can be planned."""
     strace = shutil.which("strace")
     assert strace is not None, "strace is needed: install it with your package manager"
     report, place = tmp_path / "report", tmp_path / "place"
@@ -51,7 +51,7 @@ def test_no_call_goes_by_uncounted(tmp_path):
     before = [strace, "-f", "-qq", "-y", "-s", "0", "-o", str(report), "-e", f"trace={TRACED}"]
     done = _run(str(place), "trace", before=before)
     assert done.returncode == 0, done.stderr
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for line in report.read_text(errors="replace").splitlines():
         call = re.match(r"^\d+\s+(\w+)\(", line)
         if call is not None and str(place) in line and "ENOENT" not in line and "EEXIST" not in line:
@@ -73,7 +73,7 @@ def figure(points, control=""):
 
 @pytest.mark.slow
 def test_control_entries_that_are_acknowledged_too_early(tmp_path, record):
-    """The sweep can fail: what is acknowledged before it is written is lost at some points."""
+    """The sweep can fail: entries acknowledged before they are written are lost at some points."""
     done = _run(str(tmp_path), "0", str(CONTROL_STRIDE), "early")
     assert done.returncode == 0, done.stderr[-2_000:]
     assert "acknowledged and lost" in done.stderr

@@ -1,4 +1,4 @@
-"""Watching other processes: started, waited for by what they do, and ended one by one. Nobody waits for time."""
+"""Watching other processes: started, waited for by their effects, and ended one by one, without fixed delays."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tests.faults.processes import INTERPRETER, PATIENCE_S, environment
 
 
 def until(happened, why="it never happened"):
-    """Looks again and again until something has happened; gives what it found."""
+    """Call a function until it returns a true value; return that value."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := happened()):
         assert time.monotonic() < deadline, why
@@ -40,7 +40,7 @@ class Watched:
         self.process.send_signal(number)
 
     def stopped(self):
-        """Waits until it has stopped itself, or has been stopped."""
+        """Wait until it has stopped itself, or has been stopped."""
         _, status = os.waitpid(self.process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), f"it did not stop but end: {status}"
 
@@ -54,12 +54,12 @@ class Watched:
             self.stopped()
 
     def kill(self):
-        """Kills it, for sure, stopped or not."""
+        """Kill it, stopped or not."""
         self.process.kill()
         assert self.process.wait(PATIENCE_S) == -signal.SIGKILL
 
     def end(self):
-        """Waits for its end; gives its exit code and what it said last."""
+        """Wait for its end; return its exit code and its last line."""
         said = self.process.communicate(timeout=PATIENCE_S)[0].splitlines()
         return self.process.returncode, json.loads(said[-1]) if said else None
 
@@ -72,18 +72,18 @@ def _holds_file_lock(pid):
 
 
 def is_alive(pid):
-    """Whether a process is there and has not ended."""
+    """Whether a process exists and has not ended."""
     return _state(pid)[0] not in ("Z", "X", "gone")
 
 
 def in_group(group):
-    """The processes of a group that have not ended. One that nobody has reaped yet is over."""
+    """The processes of a group that have not ended; zombies do not count."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [number for number in numbers if _state(number)[1] == group and is_alive(number)]
 
 
 def left_in(group):
-    """The same, and their end: no test leaves a process behind."""
+    """The same, and kill them: no test leaves a process behind."""
     found = in_group(group)
     for number in found:
         os.kill(number, signal.SIGKILL)
@@ -91,7 +91,7 @@ def left_in(group):
 
 
 def _state(pid):
-    """A process's state and its group. Its name, in brackets, may hold anything."""
+    """The state and the group of a process. Its name, in brackets, may contain any character."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state, _, group, *_ = file.read().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""A model that repeats whatever it does not know it has done: what silent repetition of a turn would cost."""
+"""A model that repeats every action that its context does not show: it makes silent repetition of a turn visible."""
 
 from wakelog.providers.scripted import ScriptedProvider
 
@@ -6,7 +6,7 @@ WARNING = "can no longer be read"
 
 
 class Forgetful:
-    """A model that calls `publish` for the newest prompt unless the messages behind it show that it did."""
+    """A model that calls `publish` for the newest prompt unless the messages after it show that it did."""
 
     name = "scripted"
     can_resume = False

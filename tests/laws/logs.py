@@ -1,16 +1,17 @@
-"""Random logs: a strategy that tells stories through the real session, and ways to damage their bytes.
+"""Random logs: a strategy that builds them through the real session, and ways to damage their bytes.
 
 A generator that only ever makes straight lines proves nothing about trees: `test_generator.py` counts
 what comes out of this one and fails if forks, interleaved branches, folds or odd annotations become rare.
 """
 
 import contextlib
+from typing import Literal
 
 from hypothesis import strategies as st
 
 from wakelog.decide.policy import Policy, stored_policy
 from wakelog.errors import SessionEnded
-from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult, Usage
+from wakelog.log.content import AnyPart, Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
     Activity,
     Attention,
@@ -100,7 +101,7 @@ MIXED_STORIES = st.lists(
 
 
 def tell(steps, story=None):
-    """The story that a list of steps tells, or how it goes on."""
+    """The session that a list of steps builds, or its continuation."""
     story = story or SessionBuilder(MemoryStore())
     for verb, detail in steps:
         # A session that was ended refuses the steps that follow.
@@ -129,7 +130,7 @@ class _Teller:
         self.session.rules_version = rules
 
     def _taken_over(self, _):
-        """A worker takes the session up; where compactions are old it records what waits."""
+        """A worker attaches to the session; where compactions are old it records the queue."""
         queue = self.session._queue_to_record()
         self.session.append(Activity(holder="w", rules=self.session.rules_version, queue=queue))
 
@@ -144,30 +145,31 @@ class _Teller:
         self.story.reply(f"reply {calls}", calls=asked, usage=Usage(input_tokens=calls + 1, cost_micros=calls))
 
     def _asked(self, at):
-        """A reply that a call of this session made, so that its tools may be run."""
+        """A reply that a call of this session made, so that its tools may run."""
         reply_id = self.session.clock.new_id()
         self.story.call(reply_id, channels=("terminal", "bot")[: at % 3])
         if at % 4 == 3:
             return
         calls = tuple(ToolCall(id=f"t{number}", name="bash", input={"n": number}) for number in range(at % 4))
-        content = (Text(text=f"asked {at}"), *calls)
+        content: tuple[AnyPart, ...] = (Text(text=f"asked {at}"), *calls)
         reply = Reply(content=content, call_id=f"call-{reply_id}", model="example")
         self.session.append(Message(id=reply_id, message=reply))
 
     def _called(self, at):
-        """A request of any purpose, whose reply may or may not ever come."""
-        purpose = ("reply", "compaction", "rerun")[at % 3]
+        """A model call of any purpose, whose reply may or may not follow."""
+        purposes: tuple[Literal["reply", "compaction", "rerun"], ...] = ("reply", "compaction", "rerun")
+        purpose = purposes[at % 3]
         queued = [entry.id for entry in self.tree.own_entries() if isinstance(entry.value, Queued)]
         taken = queued[at % len(queued)] if queued and purpose == "compaction" else None
         self.session.append(ModelCall(call_id=f"d{at}", reply_id=f"r{at}", purpose=purpose, queued_id=taken))
 
     def _fold_failed(self, at):
-        """A summary that was no use, where the fold would have stood."""
+        """An unusable summary, in the place of a compaction."""
         error = FaultReport(kind=("did_not_shrink", "empty", "overload")[at % 3])
         self.session.append(Partial(reply_id=f"r{at}", error=error))
 
     def _agreed(self, at):
-        """What is in force from here on."""
+        """A context entry with other settings."""
         policy = Policy(
             steps_max=1 + at % 4,
             faults_max=1 + at % 3,
@@ -278,7 +280,7 @@ DAMAGE = st.lists(
 
 
 def damaged(raw, hurts):
-    """A log's bytes after some accidents."""
+    """The bytes of a log after some damage."""
     for how, at in hurts:
         lines = [line for line in raw.split(b"\n") if line] or [b"{}"]
         place = at % len(lines)
@@ -312,12 +314,12 @@ def _hurt(lines, how, at):
 
 
 def store_of(raw):
-    """A store that holds one session, `s`, of just these bytes."""
+    """A store that holds one session, `s`, of these bytes."""
     store = MemoryStore()
     store.replace("s", "crab_user_1", raw)
     return store
 
 
 def bytes_of(story):
-    """The bytes of a story's log."""
+    """The bytes of a session's log."""
     return b"".join(line.bytes for line in story.store.load(story.session.id))

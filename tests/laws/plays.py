@@ -1,4 +1,4 @@
-"""Random plays: a model with whims, tools of all three replay words, people who interrupt, and workers who die.
+"""Random sessions: a random model, tools of all three replay words, people who interrupt, and workers that crash.
 
 Whatever the model says is a function of its seed and the request alone, so it says the same after a crash. What
 happens outside (effects, receipts, what a channel holds) is kept in objects that outlive every worker. People
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from random import Random
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ SEEDS = st.integers(0, 2**20)
 
 
 class Ticking:
-    """Time that moves a little at each look, and ids that count."""
+    """A clock that moves a little at each call, and ids that count."""
 
     def __init__(self):
         self.ms = 1_767_261_600_000
@@ -64,7 +65,7 @@ class Ticking:
 
 
 class Whim:
-    """A model that answers by chance: text, thoughts, tools, faults; and summaries that are sometimes no use."""
+    """A random model: text, reasoning, tool calls, faults; and summaries that are sometimes unusable."""
 
     name = "whim"
 
@@ -135,17 +136,17 @@ def _summary(chance, request):
 
 
 class Outside:
-    """What really happened, whoever died: effects by (tool, reply, call), receipts, and what a channel holds."""
+    """The effects that really happened: by (tool, reply, call), with receipts, and the text of a channel."""
 
     def __init__(self):
-        self.effects = Counter()
-        self.receipts = {}
+        self.effects: Counter[tuple[str, str, str]] = Counter()
+        self.receipts: dict[tuple[str, str], str] = {}
         self.channel = MemoryChannel("outbox")
         self.interrupt = lambda: None
         self.tools = self._tools()
 
     def _tools(self):
-        async def effect(name, n, call):
+        async def effect(name, n, call) -> str:
             self.effects[(name, call.reply_id, call.tool_call_id)] += 1
             self.interrupt()
             for piece in range(n % 4):
@@ -185,7 +186,7 @@ class Outside:
 
 
 def policy(chance):
-    """Agreements drawn by chance."""
+    """A random policy."""
     ask = chance.choice(["auto", "auto", "ask"])
     return Policy(
         strategy=chance.choice(["full", "full", "window:4", "window:9", "budget:40", "budget:200"]),
@@ -202,7 +203,7 @@ def policy(chance):
 
 
 class Moody(MemoryChannel):
-    """A channel that by chance raises, or takes its time."""
+    """A channel that at random raises or is slow."""
 
     def __init__(self, name, seed, clock, rate):
         super().__init__(name)
@@ -234,7 +235,7 @@ class Moody(MemoryChannel):
 
 
 class Play:
-    """One session, and what people and workers do to it."""
+    """One session, and the actions of people and workers on it."""
 
     def __init__(
         self, seed, *, kills=(), tools=("look", "pay", "book", "agent", "ghost"), faults=True, channels=True, rig=None
@@ -247,10 +248,10 @@ class Play:
         self.outside = Outside()
         self.model = Whim(seed, tools=tools, faults=faults)
         self.rows = []
-        self.allowed = Counter()
+        self.allowed: Counter[tuple[str, str, str]] = Counter()
         self.deaths = 0
-        self.never_decided = ()
-        self.moody = ()
+        self.never_decided: tuple[str, ...] = ()
+        self.moody: tuple[Any, ...] = ()
         self._kills = list(kills)
         self._channels = channels
         self._armed = []
@@ -267,7 +268,7 @@ class Play:
     # ── people ───────────────────────────────────────────────────────────────────────────────────
 
     def act(self, verb, number):
-        """Does one thing that a person does, then lets workers run until there is nothing to do."""
+        """Do one action of a person, then let workers run until the session is idle."""
         with contextlib.suppress(UsageError, NotFound):
             getattr(self, f"_{verb}")(number)
         return self.rest()
@@ -276,7 +277,7 @@ class Play:
         self.opened().say(f"prompt {number}")
 
     def _queue(self, number):
-        mode = ("steer", "followUp")[number % 2]
+        mode: Literal["steer", "followUp"] = "followUp" if number % 2 else "steer"
         self.opened().append(Queued(message=Prompt(content=(Text(text=f"queued {number}"),)), mode=mode))
 
     def _cancel(self, number):
@@ -312,7 +313,7 @@ class Play:
             rerun_tool(self.opened(), results[number % len(results)])
 
     def _interrupt(self, number):
-        """Somebody will speak while the next tool runs."""
+        """A message will be written while the next tool runs."""
         self._armed.append(number)
         self.opened().say(f"prompt {number}")
 
@@ -336,7 +337,7 @@ class Play:
         return runtime.with_changes(sleep=self.clock.pause, wait_for_cancel=watch, tools=lambda _, __: at_hand)
 
     def rest(self):
-        """Wakes the session, again whenever its worker has died or a person was asked, until it rests."""
+        """Wake the session, again whenever its worker has crashed or a person was asked, until it is idle."""
         for _ in range(WAKES_MAX):
             dies_at, after = self._kills.pop() if self._kills else (None, False)
             store = CrashingStore(self.store, dies_at=dies_at, after=after)
@@ -357,7 +358,7 @@ class Play:
             self.rig.advance(1e9)
 
     def _answer(self):
-        """Decides by chance whatever waits for a person, in all sessions; whether anything did."""
+        """Decide all open questions of all sessions at random; return whether there were any."""
         waiting = False
         for stat in list(self.store.sessions()):
             session = Session(self.store, stat.name, clock=self.clock)
@@ -373,7 +374,7 @@ class Play:
 
 
 async def watch(session, seq):
-    """As `live.watch_for_cancel`, without sitting out the time between two looks. The dead see nothing."""
+    """Like `live.watch_for_cancel`, without the wait between two reads. A crashed worker sees nothing."""
     with contextlib.suppress(SimulatedCrash):
         return await _next_cancel(session, seq)
     return await asyncio.Future()

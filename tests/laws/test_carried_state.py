@@ -1,4 +1,4 @@
-"""Law 2: what a compaction carries is what anybody could have worked out from the entries before it."""
+"""Law 2: the state that a compaction carries can be computed from the entries before it."""
 
 import msgspec
 from hypothesis import HealthCheck, given, settings
@@ -22,15 +22,15 @@ def _bare(log):
 
 
 def _branch_views(tree, leaf):
-    """What holds at the end of a branch, with the messages of the whole session and the branch's own requests."""
+    """The state at the end of a branch, with the messages of the whole session and the branch's own requests."""
     state = branch_state(tree.branch(leaf))
     return msgspec.structs.replace(state, queue=queue_at_head(tree, state.queue))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES)
-def test_carried_state_equals_the_fold(steps):
-    """VIEW-8: title, model, settings, queue, debts, usage, uptime: the same with and without the carried state."""
+def test_carried_state_equals_the_computed_state(steps):
+    """VIEW-8: title, model, settings, queue, undelivered replies, usage, uptime: the same with and without it."""
     log = tell(steps).session.read()
     bare = _bare(log)
     assert session_state(bare) == session_state(log.tree)
@@ -40,8 +40,8 @@ def test_carried_state_equals_the_fold(steps):
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(STORIES)
-def test_state_of_rules_1_equals_the_fold(steps):
-    """VIEW-8 for what versions before rules 2 wrote: each branch has a queue of its own, as replay needs it."""
+def test_carried_state_of_rules_1_equals_the_computed_state(steps):
+    """VIEW-8 for versions before rules 2: each branch has a queue of its own, as replay needs it."""
     log = tell([("rules", 1), *steps]).session.read()
     bare = _bare(log)
     assert session_state(bare).uptime == session_state(log.tree).uptime
@@ -51,8 +51,8 @@ def test_state_of_rules_1_equals_the_fold(steps):
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(MIXED_STORIES)
-def test_the_queue_and_the_uptime_do_not_depend_on_who_compacted(steps):
-    """RUN-22, ST-3: compactions of rules 1 are read past; the queue and the uptime are those of the whole log."""
+def test_the_queue_and_the_uptime_do_not_depend_on_the_version_that_compacted(steps):
+    """RUN-22, ST-3: with compactions of rules 1, the queue and the uptime are those of the whole log."""
     log = tell(steps).session.read()
     bare = _bare(log)
     assert session_state(bare).uptime == session_state(log.tree).uptime

@@ -1,4 +1,4 @@
-"""Law 6 under damage, with a model that repeats whatever it does not know it has done.
+"""Law 6 under damage, with a model that repeats every action that its context does not show.
 
 The model calls `publish` for every request whose result it cannot see and of which it is not told that something is
 lost. A session is killed anywhere, one to three of its lines are overwritten, removed from the middle or flipped, and
@@ -21,7 +21,7 @@ from wakelog.decide import damage
 from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import open_questions, resolve_question
+from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
@@ -34,12 +34,12 @@ SHARES = 5
 
 
 class Machine:
-    """One store, a ledger outside of it, and workers that may die."""
+    """One store, a ledger outside of it, and workers that may crash."""
 
     def __init__(self, seed, store):
         self.chance = Random(f"machine {seed}")
         self.store = store
-        self.ledger = Counter()
+        self.ledger: Counter[int] = Counter()
         self.dying = None
         self.damages = self.damages_found = 0
         policy = Policy(unknown=("tell", "ask")[seed % 2])
@@ -66,7 +66,7 @@ class Machine:
         return (publish, look)
 
     def work(self, *, dies):
-        """One worker, until the session rests or the worker dies."""
+        """Run one worker, until the session is idle or the worker crashes."""
         self.dying = CrashingStore(self.store, dies_at=self.chance.randrange(4, 40)) if dies else None
         runtime = LiveRuntime(
             self.dying or self.store, tools=self.tools, provider=lambda _, __: Forgetful(), lease_s=0.0
@@ -80,11 +80,12 @@ class Machine:
             Session(self.store, self.name).say(f"publish {version}")
 
     def answer(self):
-        """A person who knows the ledger answers what is asked."""
+        """Answer the questions as a person who knows the ledger."""
         session = Session(self.store, self.name)
         for asked in open_questions(session):
             lost = asked.attention.reason == damage.DAMAGE_REASON
-            resolve_question(session, asked.attention.id, self.chance.choice(("unknown", "ran") if lost else ("ran",)))
+            choices: tuple[PersonDecision, ...] = ("unknown", "ran") if lost else ("ran",)
+            resolve_question(session, asked.attention.id, self.chance.choice(choices))
 
     def damaged(self):
         """The log with one to three lines overwritten, removed or flipped; its end stays."""
@@ -132,7 +133,7 @@ def _in_memory(seed):
 
 
 def _tally(seeds, run):
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for seed in seeds:
         machine = run(seed)
         seen["published"] += len(machine.ledger)
@@ -149,7 +150,7 @@ def _tally(seeds, run):
 
 
 def figure(store, seen, control=""):
-    """The figures of a tally."""
+    """The figures of all seeds."""
     published, twice = (seen["published"], "tools that ran"), (seen["twice"], "sessions with a second run")
     return Figure("damage to a turn", store, seen["planned"], seen["applied"], published, twice, control)
 
@@ -167,7 +168,7 @@ def test_nothing_is_published_twice(share, record):
 
 
 def test_nothing_is_published_twice_from_files(tmp_path, record):
-    """The same from files on a disk."""
+    """The same with logs in files."""
 
     def put(machine, raw):
         with open(machine.store.folder.log_path(machine.name), "wb") as file:
@@ -179,7 +180,7 @@ def test_nothing_is_published_twice_from_files(tmp_path, record):
     assert (seen["twice"], seen["told"] > 0) == (0, True), seen
 
 
-def test_without_its_row_the_table_would_publish_twice(monkeypatch, record):
-    """The control: where the model is not told of damage, it publishes again."""
+def test_control_without_its_rule_the_table_publishes_twice(monkeypatch, record):
+    """Where the model is not told of damage, it publishes again."""
     monkeypatch.setattr(damage, "losses", lambda tree, branch: None)
     record(figure("memory", _tally(range(60), _in_memory), control="the model is not told"))

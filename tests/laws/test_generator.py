@@ -1,4 +1,4 @@
-"""The generator of random logs is itself watched: straight lines would prove nothing."""
+"""The generator of random logs makes trees: straight lines would prove nothing."""
 
 from collections import Counter
 from itertools import pairwise
@@ -34,8 +34,8 @@ def _features(log):
 
 
 def test_the_generator_makes_trees():
-    """Of 300 random logs enough are trees with forks, interleaving, folds, odd annotations and damage."""
-    seen = Counter()
+    """Of 300 random logs enough have forks, interleaving, compactions, odd annotations and damage."""
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=300,

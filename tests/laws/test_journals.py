@@ -1,4 +1,4 @@
-"""RUN-10, law 15: no content of a journal makes a session unwakeable, and what was made of it replays (law 11).
+"""RUN-10, laws 11 and 15: a session wakes and replays whatever its journal contains.
 
 A worker dies in the middle of a reply or of a tool; its journal is replaced by anything: valid pieces of every kind
 and size, pieces nested too deep or made of too many lists, half pieces, garbage, invalid UTF-8. The session is then
@@ -41,7 +41,7 @@ SHRUNK = {
 
 @functools.cache
 def _death(prompt, journal_of_tool):
-    """The write at which a worker has to die so that the journal of a reply, or of a tool, is left behind."""
+    """The write at which a worker has to crash so that the journal of a reply, or of a tool, is left."""
     for at in range(3, 40):
         rig = Rig(REPLIES)
         rig.session.say(prompt)
@@ -54,7 +54,7 @@ def _death(prompt, journal_of_tool):
 
 
 class GoesOn:
-    """A model that goes on behind any words."""
+    """A model that continues any text."""
 
     name = "scripted"
     can_resume = True
@@ -69,7 +69,7 @@ class GoesOn:
 
 
 class Cut:
-    """A session whose worker died, with a journal that holds these lines."""
+    """A session whose worker crashed, with a journal that holds these lines."""
 
     def __init__(self, kind, lines, **agreed):
         self.rig = Rig(REPLIES, **agreed)
@@ -85,11 +85,11 @@ class Cut:
     def add(self, lines):
         for line in lines:
             self.rig.store.journal("s", self.journal, line)
-        left = self.rig.store.journals("s").get(self.journal, [])
-        assert list(left)[len(left) - len(lines) :] == lines, "planned: these lines; applied: others"
+        left = list(self.rig.store.journals("s").get(self.journal, []))
+        assert left[len(left) - len(lines) :] == lines, "planned: these lines; applied: others"
 
     def wake(self):
-        """Wakes it to rest, and replays it; gives the parts of what was sealed."""
+        """Wake it until it is idle, and replay it; return the parts of the recovered entry."""
         assert self.rig.wake().decision == Idle()
         assert self.rig.store.journals("s") == {}
         again = asyncio.run(replay(self.rig.store, "s"))
@@ -98,7 +98,7 @@ class Cut:
 
 
 def figure(cut, control=""):
-    """The figures of one session with such a journal; it stays unless the session was woken."""
+    """The figures of one session with such a journal; the journal stays unless the session was woken."""
     left = len(cut.rig.store.journals("s"))
     woken, found = (1, "sessions woken"), (left, "that cannot be woken")
     return Figure("journal with any content", "memory", 1, 1, woken, found, control)
@@ -165,8 +165,8 @@ def shrunk(monkeypatch):
 @pytest.mark.parametrize("kind", ["tool", "replace", "resume"])
 @EVERY
 @given(lines=LINES)
-def test_any_journal(shrunk, record, kind, lines):
-    """Whatever its journal holds, a session is woken to rest, its journal goes, and its log replays."""
+def test_a_session_wakes_whatever_its_journal_holds(shrunk, record, kind, lines):
+    """RUN-10, law 15: it becomes idle, its journal is dropped, and its log replays."""
     cut = Cut(kind, lines, **({"cut": kind} if kind != "tool" else {"clip": 300}))
     cut.wake()
     record(figure(cut))
@@ -174,8 +174,8 @@ def test_any_journal(shrunk, record, kind, lines):
 
 @settings(EVERY, max_examples=20)
 @given(before=LINES, after=LINES)
-def test_any_journal_of_a_resumed_reply(shrunk, record, before, after):
-    """The text before the second death is kept in front of what its journal adds."""
+def test_a_resumed_reply_wakes_whatever_its_journal_holds(shrunk, record, before, after):
+    """RUN-8: the text before the second crash stays before the text of the journal."""
     cut = Cut("resume", [encode_delta(TextDelta("Once")), *before], cut="resume", faults_max=9)
     assert cut.rig.die(5, after=True)
     cut.add(after)
@@ -209,7 +209,7 @@ LARGE = {
 
 @pytest.mark.parametrize("kind", ["tool", "replace"])
 @pytest.mark.parametrize("name", LARGE)
-def test_large_journals(name, kind, record):
+def test_a_session_wakes_with_a_large_journal(name, kind, record):
     """The same with content that reaches the limits of a line."""
     cut = Cut(kind, LARGE[name])
     parts = cut.wake()
@@ -232,14 +232,14 @@ def test_control_texts_that_are_not_clipped(monkeypatch, record):
 
 
 @pytest.mark.parametrize("name", ["a long thought", "many calls", "a call nested too deep"])
-def test_what_is_left_out_is_said(name):
-    """Parts that do not fit are left out with a mark; the words stay."""
+def test_omitted_parts_leave_a_mark(name):
+    """Parts that do not fit are left out with a mark; the text stays."""
     *_, last = Cut("replace", LARGE[name]).wake()
     assert last.thinking == PARTS_LEFT_OUT
 
 
 def test_the_deepest_call_that_fits_is_kept():
-    """A control: the limit is that of a line, not a smaller one."""
+    """Control: the limit is that of a line, not a smaller one."""
     _, call = Cut("replace", [TEXT, _nested(200)]).wake()
     assert isinstance(call, ToolCall)
     assert str(call.input).count("[") == 200

@@ -1,9 +1,9 @@
-"""Law 6: damage, forks and wakes at random, and a tool that may not run twice has not run twice.
+"""Law 6: with random damage, forks and wakes, a tool that may not run twice has not run twice.
 
 Half-finished and finished sessions (their workers died anywhere) have their lines damaged, their heads moved and are
 forked, again and again, and everything is woken to rest. What the tools really did is counted outside. The end of a
 log is cut only behind the last tool that was begun: that beginning was synced before the effect, so no crash takes
-it back, and a log that somebody shortened on purpose tells nobody that it was longer.
+it back, and a log that was shortened on purpose does not show that it was longer.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import pytest
 from tests.laws.plays import Play
 from wakelog.decide import open_tool_calls as calls
 from wakelog.decide.decisions import Await, Idle
+from wakelog.decide.policy import Policy
 from wakelog.errors import WakelogError
 from wakelog.log.integrity import verify_seals
 from wakelog.reading import read_log
@@ -30,7 +31,7 @@ HURTS = ("flip", "flip", "drop", "glue", "garbage", "repeat", "swap", "tail", "n
 
 
 def _base(seed):
-    """A play whose last worker has died, or not, and was not followed by another."""
+    """A session whose last worker has crashed, or not, and was not followed by another."""
     chance = Random(f"base {seed}")
     play = Play(seed, tools=("pay",) if seed % 2 else ("pay", "pay", "look", "book"), channels=False)
     play.never_decided = ("run again",)
@@ -48,7 +49,7 @@ def _base(seed):
 
 
 def _agreed(seed):
-    return calls.Policy(unknown=("tell", "ask")[seed % 2], compact_at=(0, 0, 90)[seed % 3], keep=20)
+    return Policy(unknown=("tell", "ask")[seed % 2], compact_at=(0, 0, 90)[seed % 3], keep=20)
 
 
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────
@@ -64,7 +65,7 @@ def _damaged(raw, chance):
 
 
 def _forgets_a_beginning(raw, hurt):
-    """Whether all that is left is an earlier state of the same log, from before a tool was begun."""
+    """Whether only an earlier state of the same log is left, from before a tool was started."""
     left = hurt[: hurt.rfind(b"\n") + 1]
     return raw.startswith(left) and left.count(b'"tool_started"') < raw.count(b'"tool_started"')
 
@@ -97,7 +98,7 @@ def _hurt(raw, how, chance):
 
 
 def _reports(store, name):
-    """What reading and proving say is wrong; lines without a seal are told apart, as the next append seals them."""
+    """The reported damage; lines without a seal are separate, as the next append seals them."""
     log, proof = read_log(store, name), verify_seals(store.load(name))
     return [*log.damage, *log.noted, *proof.broken], proof.unsealed
 
@@ -109,7 +110,7 @@ class _Case:
     def __init__(self, number):
         self.chance = Random(f"case {number}")
         self.play = _copy(_bases()[number % len(_bases())])
-        self.seen = Counter()
+        self.seen: Counter[str] = Counter()
 
     def run(self):
         raw = b"".join(line.bytes for line in self.play.store.load("s0"))
@@ -124,7 +125,7 @@ class _Case:
         return self.seen
 
     def _reported(self, *, is_due):
-        """Law 9: what is not as it was written is reported, before it is woken and after."""
+        """Law 9: changed bytes are reported, before the session is woken and after."""
         with self._allowed():
             damage, unsealed = _reports(self.play.store, "s0")
             assert damage or unsealed or not is_due
@@ -162,7 +163,7 @@ class _Case:
 
     @contextlib.contextmanager
     def _allowed(self):
-        """Nothing is raised but what wakelog raises, and it says why."""
+        """Only wakelog's own errors are raised, with a reason."""
         try:
             yield
         except WakelogError as error:
@@ -170,7 +171,7 @@ class _Case:
 
 
 def _copy(base):
-    """The same play in a store of its own, as it was left."""
+    """The same session in a store of its own."""
     play = Play.__new__(Play)
     vars(play).update(vars(base))
     play.chance, play.allowed, play.rows, play.now = Random(0), Counter(), [], 0.0
@@ -192,7 +193,7 @@ def _outside_of(base, play):
     return outside
 
 
-_made = []
+_made: list[Play] = []
 
 
 def _bases():
@@ -202,8 +203,9 @@ def _bases():
 
 
 def _most_runs(first, last):
-    """How often the tool ran that ran most often for one call, and what was seen on the way."""
-    most, seen = 0, Counter()
+    """The largest number of runs of one tool call, and what was seen on the way."""
+    most = 0
+    seen: Counter[str] = Counter()
     for number in range(first, last):
         case = _Case(number)
         seen += case.run()
@@ -218,7 +220,7 @@ def _most_runs(first, last):
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_never_is_at_most_once(share):
+def test_a_never_tool_runs_at_most_once_per_call(share):
     """Law 6: 1,000 cases, and no call of a tool that may not be replayed was run twice."""
     each = CASES // SHARES
     most, seen = _most_runs(share * each, (share + 1) * each)
@@ -229,9 +231,9 @@ def test_never_is_at_most_once(share):
     assert seen["Idle"] > each / 2, seen
 
 
-def test_without_its_rows_the_table_would_run_tools_twice(monkeypatch):
-    """The control: with the rows of law 6 gone from the table, the same cases find tools that ran twice."""
-    # What the others begin with is made with all rows, whoever comes first.
+def test_control_without_its_rules_the_table_runs_tools_twice(monkeypatch):
+    """With the rules of law 6 removed from the table, the same cases find tools that ran twice."""
+    # The base sessions are made with all rules, also if this test runs first.
     _bases()
     kept = [row for row in calls.TOOL_CALL_RULES if row.name not in ("call unknown", "call not ours", "call copied")]
     monkeypatch.setattr(calls, "TOOL_CALL_RULES", tuple(kept))

@@ -1,4 +1,4 @@
-"""Laws 7 and 8, VIEW-9: what a model is really handed, over random turns, windows, folds and changes of settings.
+"""Laws 7 and 8, VIEW-9: requests to the model over random turns, windows, compactions and changes of settings.
 
 The plays run through the real `wake`; the model keeps every request. Requests and `call` entries come in the same
 order, so each request is known with its place in the log.
@@ -22,7 +22,7 @@ QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=
 
 
 def _played(seed, actions):
-    """A play in one session, its log, and each of its calls with the request that was made."""
+    """The steps in one session, its log, and each of its model calls with its request."""
     play = Play(seed, tools=("look", "pay", "book", "ghost"))
     for verb, number in actions:
         play.act(verb, number)
@@ -39,7 +39,7 @@ def _bytes(request):
 
 
 def _start(log, call):
-    """The first message of a window; a summary stands before it and is in every window."""
+    """The first message of a window; a summary comes before it and is in every window."""
     ids = context_of_call(log.tree, call)[0].entry_ids
     return next((entry for entry in ids if not isinstance(log.tree.nodes[entry].value, Compaction)), None)
 
@@ -56,8 +56,8 @@ def _pairs(log, made):
 
 
 def test_each_request_begins_with_the_one_before():
-    """Law 8: byte for byte, unless there is a fold, a setting, or a stride of the window in between."""
-    seen = Counter()
+    """Law 8: byte for byte, unless there is a compaction, a setting, or a stride of the window in between."""
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=150)
     @given(SEEDS, ACTIONS)
@@ -83,8 +83,8 @@ def test_each_request_begins_with_the_one_before():
 
 
 def test_each_request_is_valid():
-    """Law 7: behind a reply that calls tools stand its results, one for each call, and nothing between them."""
-    seen = Counter()
+    """Law 7: a reply with tool calls is followed by one result for each call, with nothing between them."""
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=60)
     @given(SEEDS, ACTIONS)
@@ -100,7 +100,7 @@ def test_each_request_is_valid():
 
 
 def _check_groups(messages, seen):
-    awaited = []
+    awaited: list[str] = []
     for message in messages:
         if message.role == "toolResult":
             assert message.tool_call_id in awaited, messages
@@ -114,8 +114,8 @@ def _check_groups(messages, seen):
 
 
 def test_each_request_can_be_rebuilt():
-    """VIEW-9: from the log alone, also behind later folds and on other branches, to the digest in the call."""
-    seen = Counter()
+    """VIEW-9: from the log alone, also after later compactions and on other branches, with the digest of the call."""
+    seen: Counter[str] = Counter()
 
     @settings(QUIET, max_examples=60)
     @given(SEEDS, ACTIONS)

@@ -1,4 +1,4 @@
-"""Laws 5, 6, 7, 11 and 15, RUN-4, RUN-14: random plays whose workers die anywhere come to rest, and happen again.
+"""Laws 5, 6, 7, 11 and 15, RUN-4, RUN-14: random sessions whose workers crash anywhere become idle, and replay.
 
 A play has text, thoughts, tools of three replay words, sub-agents, approvals, faults, folds, steers, cancels, forks
 and reruns; its workers die before or after a random write of their store. What must hold then is what must hold
@@ -51,7 +51,7 @@ def _each_call_has_one_result(log):
 
 
 def _replies_were_delivered(log, channel):
-    """What a channel holds of a reply that was sent is what the log says, whoever delivered it (law 5)."""
+    """The text of a sent reply in a channel is the text in the log, whichever worker delivered it (law 5)."""
     for entry in log.entries:
         if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
             said = log.tree.nodes[entry.value.reply_id].value.message
@@ -60,9 +60,9 @@ def _replies_were_delivered(log, channel):
             assert entry.value.reply_id in channel.ended
 
 
-def test_whatever_happens_it_rests_and_can_be_replayed():
-    """Law 11: after any deaths the log that is left comes out again, byte for byte, from itself alone."""
-    seen = Counter()
+def test_any_session_becomes_idle_and_can_be_replayed():
+    """Law 11: after any crashes the log replays byte for byte, from itself alone."""
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=150,
@@ -84,12 +84,12 @@ def test_whatever_happens_it_rests_and_can_be_replayed():
     assert {"answer", "owed", "rest", "fault", "cancelled", "call new"} <= set(seen), seen
 
 
-def test_channels_that_raise_by_chance_lose_nothing():
-    """RUN-9, RUN-23: two of three channels raise and are slow by chance, workers die, and every reply arrives once.
+def test_channels_that_raise_at_random_lose_no_reply():
+    """RUN-9, RUN-23: two of three channels raise and are slow at random, workers crash, and every reply arrives once.
 
     What they raise ends no worker and costs no call: a call is made again only behind a death.
     """
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @settings(
         max_examples=100,
@@ -124,7 +124,7 @@ def test_channels_that_raise_by_chance_lose_nothing():
 
 
 def _made_again(log):
-    """How many calls were made for a reply that had one; nothing is sent twice."""
+    """The number of calls that were made for a reply that had one; nothing is sent twice."""
     values = [entry.value for entry in log.entries]
     sent = Counter((value.reply_id, value.channel) for value in values if isinstance(value, Sent))
     assert set(sent.values()) <= {1}

@@ -1,4 +1,4 @@
-"""Law 12: the same play on every store leaves the same bytes, whatever dies in it.
+"""Law 12: the same random session on every store leaves the same bytes, whatever crashes in it.
 
 A play has text, tools, sub-agents, faults, folds, cancels and forks, and workers that die before or after a random
 write. Clock, ids and chance are its own, so the reference store and any other must end with the same logs, blobs and
@@ -21,9 +21,9 @@ SEEDS = range(6)
 @pytest.fixture(params=["files", "sqlite", "postgres"])
 def rig(request, tmp_path):
     if request.param == "postgres":
-        made = PostgresRig(request.getfixturevalue("postgres_url"))
-        yield made
-        made.close()
+        server = PostgresRig(request.getfixturevalue("postgres_url"))
+        yield server
+        server.close()
         return
     made = JsonlRig(tmp_path / "store") if request.param == "files" else SqliteRig(tmp_path / "store.db")
     yield made
@@ -31,7 +31,7 @@ def rig(request, tmp_path):
 
 
 def story(seed, rig=None):
-    """Everything that is left of a play, and how often its workers died."""
+    """Everything that is left of a session, and how often its workers crashed."""
     chance = Random(f"story {seed}")
     kills = [(chance.randrange(25), chance.random() < 0.5) for _ in range(4)]
     play = Play(seed, kills=kills, rig=rig)
@@ -45,16 +45,16 @@ def story(seed, rig=None):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_play_leaves_the_same_bytes(rig, seed):
-    """Law 12, ST-6: nothing in a session tells which store it was kept in."""
+def test_the_same_session_leaves_the_same_bytes_on_every_store(rig, seed):
+    """Law 12, ST-6: nothing in a session depends on its store."""
     expected, deaths = story(seed)
     left, died = story(seed, rig)
     assert left == expected
     assert died == deaths
 
 
-def test_workers_die_in_these_plays():
-    """The plays above are worth their time: in most of them workers die, and every kind of thing is written."""
+def test_control_workers_crash_in_these_sessions():
+    """In most of the sessions above workers crash, and every kind of entry is written."""
     told = [story(seed) for seed in SEEDS]
     assert sum(deaths for _, deaths in told) >= len(SEEDS)
     types = b"".join(raw for left, _ in told for raw in left["logs"].values())

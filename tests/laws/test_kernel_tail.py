@@ -1,4 +1,4 @@
-"""Law 2 and RUN-1: what is to be done is the same, whether the whole log was read or only its tail."""
+"""Law 2 and RUN-1: the decision is the same, whether the whole log was read or only its tail."""
 
 from collections import Counter
 
@@ -44,16 +44,16 @@ def _compare(raw, now_ms, attached, seen, rules=2):
 
 
 def test_a_lost_reply_that_is_named_after_a_compaction():
-    """Law 6: the tail cannot tell a reply that is lost from one before the tail; then the whole log is read."""
+    """Law 6: the tail cannot tell a lost reply from one before the tail; then the whole log is read."""
     told = tell([("user", 0), ("compact", None), ("user", 1), ("sent", 0)])
-    seen = Counter()
+    seen: Counter[str] = Counter()
     _compare(bytes_of(told), START_MS, frozenset(), seen)
     assert seen == {"whole": 1, "damage": 1}
 
 
 def test_decisions_of_the_tail_are_decisions_of_the_whole():
-    """Law 2: for random logs and every moment of them, the same row and the same decision, to the last field."""
-    seen = Counter()
+    """Law 2: for every prefix of random logs, the same rule and the same decision, to the last field."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, TIMES, CHANNELS, st.data())
@@ -68,8 +68,8 @@ def test_decisions_of_the_tail_are_decisions_of_the_whole():
 
 
 def test_decisions_of_a_damaged_tail():
-    """Laws 2 and 6: the same after accidents."""
-    seen = Counter()
+    """Laws 2 and 6: the same after damage."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, DAMAGE, TIMES, CHANNELS)
@@ -82,8 +82,8 @@ def test_decisions_of_a_damaged_tail():
 
 @pytest.mark.parametrize("rules", [1, 2])
 def test_decisions_where_versions_are_mixed(rules):
-    """Law 2, RUN-22: the same where compactions of older versions stand between, under the rules of either."""
-    seen = Counter()
+    """Law 2, RUN-22: the same with compactions of older versions in between, under the rules of either."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(MIXED_STORIES, TIMES, CHANNELS)
@@ -104,8 +104,8 @@ def test_a_sent_entry_counts_wherever_it_is_attached(rules):
 
 
 @pytest.mark.parametrize("rules", [1, 2])
-def test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold(rules):
-    """Law 2, RUN-11: a fold carries the queue, and (rules 1) which of it another branch has taken up."""
+def test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compaction(rules):
+    """Law 2, RUN-11: a compaction carries the queue, and (rules 1) which messages another branch has used."""
     story = tell([("user", 1), ("reply", 0)])
     story.session.rules_version = rules
     before = story.session.tree.head

@@ -1,4 +1,4 @@
-"""Law 2: the overview that is folded from a stream is the one that a tree gives, whatever the log."""
+"""Law 2: the overview that is computed from a stream is that of a tree, for any log."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ QUIET = settings(max_examples=200, deadline=None, suppress_health_check=list(Hea
 
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch):
-    """So that entries that are out of order are merged from several runs."""
+    """So that entries out of order are merged from several runs."""
     monkeypatch.setattr(overviews, "RUN_ENTRIES", 5)
 
 
@@ -42,9 +42,9 @@ def _agree(store, session):
     return found
 
 
-def test_a_streamed_overview_is_that_of_the_tree():
-    """Head moves, branches, folds of both rules, odd annotations, and every kind of damage."""
-    states = Counter()
+def test_a_streamed_overview_equals_that_of_the_tree():
+    """Head moves, branches, compactions of both rules, odd annotations, and every kind of damage."""
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES, DAMAGE)
@@ -56,9 +56,9 @@ def test_a_streamed_overview_is_that_of_the_tree():
     assert {"damaged", "pending"} <= set(states), states
 
 
-def test_a_streamed_overview_of_a_sound_log():
-    """The same without damage, where the state of the head is told."""
-    states = Counter()
+def test_a_streamed_overview_of_an_undamaged_log():
+    """The same without damage, where the state of the head is known."""
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES)
@@ -72,8 +72,8 @@ def test_a_streamed_overview_of_a_sound_log():
 
 
 def test_a_streamed_overview_of_a_fork():
-    """Forks of forks that go on, move their heads into inherited history, and whose first parent is damaged."""
-    states = Counter()
+    """Forks of forks that continue, move their heads into inherited history, and whose first parent is damaged."""
+    states: Counter[str] = Counter()
 
     @QUIET
     @given(STORIES, STORIES | st.just([]), DAMAGE | st.just([]), st.integers(0, 40), st.integers(0, 40))
@@ -84,7 +84,7 @@ def test_a_streamed_overview_of_a_fork():
         tell(more, child)
         grandchild = _forked(child, further)
         grandchild.user("and then")
-        store._log(name).data[:] = damaged(bytes_of(story), hurts)
+        store.replace(story.session.id, name, damaged(bytes_of(story), hurts))
         for session in (child.session.name, grandchild.session.name):
             states[getattr(_agree(store, session), "state", "refused")] += 1
 

@@ -1,4 +1,4 @@
-"""Law 8 and VIEW-5: without a fold, a setting change or a stride, each request begins with the one before."""
+"""Law 8 and VIEW-5: without a compaction, a setting change or a stride, each request begins with the one before."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ PLANS = st.sampled_from(["full", "window:4", "window:7", "window:20", "budget:60
 
 
 def _requests(turns, plan):
-    """The context at every moment the model would be called: after each prompt and each set of results."""
+    """The context at each point where the model would be called: after each prompt and each set of results."""
     story = SessionBuilder()
     for size, calls in turns:
         story.user("p" * size)
@@ -46,7 +46,8 @@ def test_stable_prefix(turns, plan):
 @given(TURNS, st.sampled_from([4, 7, 20]))
 def test_windows_move_in_strides(turns, size):
     """Law 8: a window of N moves at most once for every half of N messages, and never back."""
-    starts, last = [], None
+    starts: list[str] = []
+    last = None
     for last in _requests(turns, f"window:{size}"):
         if last.entry_ids[0] not in starts[-1:]:
             starts.append(last.entry_ids[0])

@@ -1,4 +1,4 @@
-"""Law 10 and LOG-8: what is written is what is read, for every type there is, and the unknown survives."""
+"""Law 10 and LOG-8: every type is read as it was written, and unknown data survives."""
 
 import msgspec
 import pytest
@@ -39,7 +39,7 @@ def test_every_type_round_trips(cls):
 
 @given(st.dictionaries(st.text(max_size=5).filter(lambda key: key not in ("v", "seq")), JSON, max_size=4), IDS)
 def test_unknown_types_keep_their_bytes(extra, entry_id):
-    """LOG-8: a type nobody knows is an `Unknown`, and its bytes are the ones that were there."""
+    """LOG-8: an unknown type is an `Unknown` with its original bytes."""
     line = msgspec.json.encode({**extra, "type": "from_the_future", "id": entry_id, "parentId": None})
     reader = EntryReader()
     (entry,) = reader.feed_all(split_lines([line + b"\n"]))
@@ -50,7 +50,7 @@ def test_unknown_types_keep_their_bytes(extra, entry_id):
 
 @given(st.dictionaries(st.from_regex(r"x[a-z]{1,5}", fullmatch=True), JSON, max_size=3))
 def test_unknown_keys_keep_their_bytes(extra):
-    """LOG-8: keys nobody knows do not disturb the value and stay in the bytes."""
+    """LOG-8: unknown keys do not change the value and stay in the bytes."""
     known = {"type": "label", "id": "l1", "parentId": "m1", "targetId": "m1", "label": "here"}
     line = msgspec.json.encode({**extra, **known, **{key + "z": value for key, value in extra.items()}})
     (entry,) = EntryReader().feed_all(split_lines([line]))
@@ -59,7 +59,7 @@ def test_unknown_keys_keep_their_bytes(extra):
 
 
 def test_unknown_parts_are_kept():
-    """LOG-8: a message with a part nobody knows is still that message."""
+    """LOG-8: a message with an unknown part is still that message."""
     parts = b'{"type":"video","url":"x"},{"type":"text","text":"hi"}'
     line = b'{"type":"message","id":"m1","message":{"role":"user","content":[' + parts + b"]}}"
     value = decode(line)
@@ -81,8 +81,8 @@ UNKNOWN_PLACES = {
 
 @pytest.mark.parametrize("place", UNKNOWN_PLACES)
 @given(odd=ODD_JSON)
-def test_valid_json_survives_wherever_it_stands(place, odd):
-    """Law 10, LOG-8: numbers no double holds and lone surrogates do not make a line unreadable, wherever they stand."""
+def test_unusual_json_survives_in_every_place(place, odd):
+    """Law 10, LOG-8: numbers that no double holds and lone surrogates do not make a line unreadable."""
     line = UNKNOWN_PLACES[place] % odd
     entry, damage = read_line(line)
     assert (entry.raw, entry.id) == (line, "odd")
@@ -105,8 +105,8 @@ def read_line(line):
 
 @pytest.mark.parametrize("place", UNKNOWN_PLACES)
 @given(odd=ODD_JSON)
-def test_valid_json_leaves_byte_for_byte(place, odd):
-    """Law 10: such a line goes out by copy, as jsonl, in a JSON document and in a fork's export as it was stored."""
+def test_unusual_json_is_exported_byte_for_byte(place, odd):
+    """Law 10: by copy, as jsonl, in a JSON document and in a fork's export."""
     line, store, target = UNKNOWN_PLACES[place] % odd, MemoryStore(), MemoryStore()
     first = b'{"type":"session","id":"s","version":1}\n'
     store.replace("s", "crab_user_1", first + line + b"\n")
@@ -123,13 +123,13 @@ def test_valid_json_leaves_byte_for_byte(place, odd):
 
 @given(odd=ODD_JSON)
 def test_a_changed_line_keeps_every_other_value_byte_for_byte(odd):
-    """Law 10: an export that must change a key writes the others as they stood, in their order."""
+    """Law 10: an export that must change a key writes the others unchanged, in their order."""
     line = b'{ "v":1, "x" :%b,"parentId":"a","\\ud800":%b,"type":"x","id":"z"}' % (odd, odd)
     changed = edit_line(line, {"parentId": "b", "new": [1]}, without=("v",))
     assert changed == b'{"x":%b,"parentId":"b","\\ud800":%b,"type":"x","id":"z","new":[1]}' % (odd, odd)
 
 
-def test_a_changed_key_that_stands_twice_is_changed_twice():
+def test_a_repeated_key_is_changed_at_every_place():
     """The last of two equal keys counts, so neither may keep the old value."""
     assert edit_line(b'{"a":1,"b":2,"\\u0061":3}', {"a": 9}) == b'{"a":9,"b":2,"\\u0061":9}'
     assert edit_line(b"{}", {"a": "x"}) == b'{"a":"x"}'
@@ -139,13 +139,13 @@ def test_a_changed_key_that_stands_twice_is_changed_twice():
 @pytest.mark.parametrize(
     "line", [b'{"type":"x","id":"z","a":1e}', rb'{"type":"x","id":"z","a":"\u12"}', b'{"id":1e400']
 )
-def test_what_is_no_json_stays_so(line):
+def test_invalid_json_stays_unreadable(line):
     """Law 9: only valid JSON is made readable."""
     with pytest.raises(Undecodable, match="not JSON"):
         decode(line)
 
 
-def test_links_and_facts_share_no_type():
-    """DESIGN 3: a type is a node or an annotation, never both."""
+def test_nodes_and_annotations_share_no_type():
+    """LOG-3: a type is a node or an annotation, never both."""
     assert not NODE_TYPES & ANNOTATION_TYPES
     assert len(NODE_TYPES) + len(ANNOTATION_TYPES) == len(TYPES) == 26

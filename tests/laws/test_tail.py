@@ -1,4 +1,4 @@
-"""DESIGN 3: for every log and head, each view of the tail equals the view of the whole."""
+"""Law 2: for every log and head, each projection of the tail equals that of the whole log."""
 
 from collections import Counter
 
@@ -52,8 +52,8 @@ def _last_compaction(log):
 
 
 def test_tail_equals_whole():
-    """Every prefix of every story, undamaged: what is read from the end means what the whole means."""
-    seen = Counter()
+    """Every prefix of every session, undamaged."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, st.data())
@@ -67,8 +67,8 @@ def test_tail_equals_whole():
 
 
 def test_tail_equals_whole_with_damage():
-    """The same after accidents: where the end cannot be trusted, the whole is read."""
-    seen = Counter()
+    """The same after damage: where the tail cannot be trusted, the whole log is read."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
     @given(STORIES, DAMAGE)
@@ -92,8 +92,8 @@ _QUEUED_ON_ANOTHER_BRANCH = [
 
 
 def test_tail_equals_whole_where_versions_are_mixed():
-    """RUN-22: compactions of rules 1 carry one branch's queue; what waits on others is found before them."""
-    seen = Counter()
+    """RUN-22: compactions of rules 1 carry one branch's queue; queues of other branches are found before them."""
+    seen: Counter[str] = Counter()
 
     @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
     @given(MIXED_STORIES, st.one_of(st.just([]), DAMAGE))
@@ -107,10 +107,10 @@ def test_tail_equals_whole_where_versions_are_mixed():
 
 
 def test_tail_after_a_noted_torn_tail():
-    """A torn tail that a later append has noted does not cost the short way."""
+    """A torn line that a later append has noted does not cause a read of the whole log."""
     story = tell([("user", 1), ("reply", 0), ("compact", None), ("user", 2)])
     store, session = story.store, story.session.id
-    store._log(session).data.extend(b'{"v":1,"seq":5,"type":"mes')
+    store.plant(session, b'{"v":1,"seq":5,"type":"mes')
     again = type(story.session)(store, session, clock=story.session.clock)
     again.say("after the crash")
     log = read_active(store, session)
@@ -121,8 +121,8 @@ def test_tail_after_a_noted_torn_tail():
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.one_of(STORIES, MIXED_STORIES), st.one_of(STORIES, MIXED_STORIES))
-def test_a_living_session_equals_a_fresh_one(before, after):
-    """Law 2: what a session object holds is a function of the log, also when it began with a tail and others wrote."""
+def test_a_session_object_in_use_equals_a_new_one(before, after):
+    """Law 2: its state is a function of the log, also when it began with a tail and others wrote."""
     story = tell(before)
     reader = Session(story.store, story.session.id)
     story.session = Session(story.store, story.session.id, clock=story.session.clock)

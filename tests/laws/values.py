@@ -1,6 +1,6 @@
 """Hypothesis strategies for every type of the format, derived from the types themselves.
 
-A new field or type is covered the moment it is declared: nobody has to remember to add it here.
+A new field or type is covered as soon as it is declared; nothing has to be added here.
 """
 
 import msgspec
@@ -49,7 +49,7 @@ ODD_JSON = st.recursive(
 
 
 def values_of(cls):
-    """A strategy for one struct type, with an id that is within the grammar."""
+    """A strategy for one struct type, with a valid id."""
     return _strategy(inspect.type_info(cls))
 
 
@@ -94,5 +94,5 @@ def _field(field):
 
 
 def required(cls):
-    """The names of the fields a body cannot be made without."""
+    """The names of the required fields of a body."""
     return [field.name for field in msgspec.structs.fields(cls) if field.required]

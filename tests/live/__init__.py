@@ -1,1 +1,1 @@
-"""Real models, asked once each: `python -m tests.live [PROVIDER:NAME …]`. It needs keys, and is no test of CI."""
+"""One request to each real model: `python -m tests.live [PROVIDER:NAME …]`. It needs keys, and is not part of CI."""

@@ -1,4 +1,6 @@
-"""`python -m tests.live [PROVIDER:NAME …]`: each model uses a tool, answers, and goes on after its history was forked.
+"""`python -m tests.live [PROVIDER:NAME …]`: each model uses a tool, answers.
+
+Continues after its history was forked.
 
 Without names, one small model of every provider whose key is in the environment; without a key nobody is asked.
 """
@@ -29,7 +31,7 @@ async def secret_word() -> str:
 
 
 async def ask(model: str) -> bool:
-    """Asks twice, the second time on a fork, and says what came; whether it was the word."""
+    """Send two prompts, the second on a fork, and print the replies; return whether the word was in them."""
     store, agent = MemoryStore(), Agent(model=model, tools=(secret_word,), params={"effort": "low"})
     session = agent.begin(store)
     first = await agent.run(store, "Use the tool, then tell me the secret word.", session=session)
@@ -44,7 +46,7 @@ async def ask(model: str) -> bool:
 
 
 def main(models: list[str]) -> int:
-    """Asks every model; 1 if one of them did not come up with the word."""
+    """Ask every model; return 1 if one of them did not reply with the word."""
     wanted = models or [model for key, small in SMALL.items() if os.environ.get(key) for model in small]
     if not wanted:
         print(f"nobody was asked: set {' or '.join(SMALL)}")

@@ -1,4 +1,4 @@
-"""A server on the loopback that plays what it was told, byte by byte, and remembers what it was asked.
+"""A server on the loopback interface that sends scripted answers byte by byte, and records its requests.
 
 It speaks HTTP/1.1 over a real socket and knows nothing of any provider: what it sends is made by whoever uses it. A
 reply is a list of acts, so that a test can hold a stream in the middle, cut it, or let it go wrong in any way a

@@ -1,4 +1,4 @@
-"""The server itself: a thread a connection, one answer a request, in the order they were told."""
+"""The loopback server: a thread per connection, one answer per request, in the given order."""
 
 import json
 import sys
@@ -13,14 +13,14 @@ _PATIENCE_S = 600
 
 
 class Cut:
-    """The connection ends here, whatever was promised."""
+    """The connection is closed here, whatever the headers promised."""
 
 
 CUT = Cut()
 
 
 class Hold(NamedTuple):
-    """Nothing more is sent until somebody opens the gate; `reached` is set when the stream has come here."""
+    """Nothing more is sent until the test opens the gate; `reached` is set when the stream has come here."""
 
     gate: threading.Event
     reached: threading.Event | None = None
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """One request as it came."""
+    """One received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The body, decoded."""
+        """The decoded body."""
         return json.loads(self.body)
 
 
@@ -66,7 +66,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Loopback:
-    """A server at `url` for as long as the `with` lasts. A request that nobody has an answer for gets a 500."""
+    """A server at `url` for the duration of the `with` block. A request without an answer gets a 500."""
 
     def __init__(self, answer: Callable[[Asked], Answer] | None = None) -> None:
         self.asked: list[Asked] = []
@@ -79,11 +79,11 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """Where it is, without a path."""
+        """Its address, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def play(self, *answers: Answer) -> None:
-        """Tells what to send for the next requests."""
+        """Set the answers to the next requests."""
         self._answers.extend(answers)
 
     def _next(self, asked: Asked) -> Answer:
@@ -148,6 +148,6 @@ class Loopback:
                 assert act.gate.wait(_PATIENCE_S), "nobody opened the gate"
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the port's own name
-                """Nothing is printed."""
+                """Print nothing."""
 
         return Handler

@@ -1,4 +1,4 @@
-"""The loopback server does what it was told: every rig that stands on it may be believed."""
+"""The loopback server sends what it was given, so that the tests that use it mean something."""
 
 import contextlib
 import http.client
@@ -12,7 +12,7 @@ from tests.loopback import CUT, Answer, Hold, Loopback, events
 
 @pytest.fixture
 def ask():
-    """Asks a server, and closes what it opened when the test is over."""
+    """Send a request to a server, and close the connection after the test."""
     with contextlib.ExitStack() as opened:
 
         def asking(server, body=None):

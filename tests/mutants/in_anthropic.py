@@ -1,4 +1,4 @@
-"""Mutants in `providers/anthropic/`: what goes back, what the wire refuses, what came, and what went wrong."""
+"""Planted bugs in `providers/anthropic/`: requests, parsing of streams, and faults."""
 
 from tests.mutants.mutant import Mutant
 
@@ -10,7 +10,7 @@ PREFIX = "tests/providers/anthropic/test_prefix.py::test_a_long_session_keeps_it
 
 IN_ANTHROPIC = (
     Mutant(
-        "thoughts go to another model",
+        "reasoning of one model is sent to another",
         "RUN-8",
         "providers/anthropic/messages_request.py::_is_own",
         'params.thinking == "keep" and message.provider == PROVIDER and message.model == request.model',
@@ -18,7 +18,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_thoughts_of_others_stay_here", f"{REQUESTS}::test_any_parts_make_a_request"),
     ),
     Mutant(
-        "thoughts never go back",
+        "reasoning is never sent back",
         "RUN-8",
         "providers/anthropic/messages_request.py::_is_own",
         'params.thinking == "keep"',
@@ -26,7 +26,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_thoughts_go_back_byte_for_byte", PREFIX),
     ),
     Mutant(
-        "a thought is tidied on its way back",
+        "reasoning is changed before it is sent back",
         "RUN-8",
         "providers/anthropic/messages_request.py::_reasoning_blocks",
         "part.thinking",
@@ -34,7 +34,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_thoughts_go_back_byte_for_byte",),
     ),
     Mutant(
-        "a message ends in a thought",
+        "a message ends in a reasoning part",
         "RUN-8",
         "providers/anthropic/messages_request.py::reply_blocks",
         "blocks and is_reasoning(blocks[-1])",
@@ -42,7 +42,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_a_thought_that_nothing_follows", f"{REQUESTS}::test_any_parts_make_a_request"),
     ),
     Mutant(
-        "text without words is sent",
+        "empty text is sent",
         "RUN-8",
         "providers/anthropic/messages_request.py::text_blocks",
         "text.strip()",
@@ -50,7 +50,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_nothing_empty_is_sent", f"{REQUESTS}::test_any_parts_make_a_request"),
     ),
     Mutant(
-        "a call without a result is left alone",
+        "a tool call without a result is sent as it is",
         "law 7, RUN-8",
         "providers/anthropic/messages_request.py::_result_blocks",
         "[*blocks, *(missing_result(wire_id) for left in waiting.values() for wire_id in left)]",
@@ -58,7 +58,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_a_call_without_a_result_is_said_to_have_none", f"{REQUESTS}::test_any_log_makes_a_request"),
     ),
     Mutant(
-        "ids of calls come twice",
+        "ids of tool calls are repeated",
         "RUN-8",
         "providers/anthropic/messages_request.py::_WireIds.assign",
         "free in self._taken",
@@ -66,7 +66,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_ids_are_made_fit", f"{REQUESTS}::test_any_log_makes_a_request"),
     ),
     Mutant(
-        "what is injected is marked",
+        "injected text gets a cache mark",
         "law 8",
         "providers/anthropic/messages_request.py::request_body",
         "_with_injected(with_cache_marks(stable), request.injected)",
@@ -74,7 +74,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_marks", PREFIX),
     ),
     Mutant(
-        "what is injected comes before what was said",
+        "injected text comes before the prompt",
         "law 8",
         "providers/anthropic/messages_request.py::_with_injected",
         '[*last["content"], *tail]',
@@ -82,7 +82,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_marks", PREFIX),
     ),
     Mutant(
-        "only the end is marked",
+        "only the last message gets a cache mark",
         "law 8",
         "providers/anthropic/messages_request.py",
         "_MARKED_MESSAGES = 2",
@@ -90,7 +90,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_the_mark_before_is_where_the_last_request_ended", PREFIX),
     ),
     Mutant(
-        "a fold may call tools",
+        "a compaction request offers tools",
         "RUN-8",
         "providers/anthropic/messages_request.py::_tool_settings",
         'request.purpose == "compaction"',
@@ -98,7 +98,7 @@ IN_ANTHROPIC = (
         (f"{TO_WIRE}::test_a_fold_may_call_nothing",),
     ),
     Mutant(
-        "counts of tokens are added up",
+        "token counts of one stream are added up",
         "RUN-8",
         "providers/anthropic/messages.py::MessagesParser._count",
         "self._counts[ours] = count",
@@ -106,7 +106,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_counts_are_totals", f"{STREAMING}::test_replies"),
     ),
     Mutant(
-        "an unsigned thought is signed by the next",
+        "an unsigned reasoning part gets the signature of the next",
         "RUN-8",
         "providers/anthropic/messages.py::_ThinkingBlock.end",
         '[ThinkingDelta(bound={"type": "thinking"})] if self._is_thought else []',
@@ -114,7 +114,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_an_unsigned_thought_is_not_signed_by_the_next",),
     ),
     Mutant(
-        "half a call is passed over",
+        "an incomplete tool call is ignored",
         "RUN-8",
         "providers/anthropic/messages.py::MessagesParser._finished",
         'is_partial and stop in ("stop", "tools")',
@@ -122,7 +122,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_half_a_call_is_no_call",),
     ),
     Mutant(
-        "a call is made before it is whole",
+        "a tool call is emitted before it is complete",
         "law 6, RUN-8",
         "providers/anthropic/messages.py::_ToolUseBlock.end",
         "except ValueError: return []",
@@ -130,7 +130,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_half_a_call_is_no_call",),
     ),
     Mutant(
-        "a cut reply is a reply",
+        "a cut-off reply counts as complete",
         "RUN-8",
         "providers/anthropic/messages.py::MessagesParser.end",
         "self._finished() if self._stop is not None and not self._blocks else fault(why)",
@@ -138,7 +138,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_a_stream_that_ends_early",),
     ),
     Mutant(
-        "strangers end a reply",
+        "unknown events end a reply",
         "law 10, RUN-8",
         "providers/anthropic/messages.py::MessagesParser.read",
         'case {"type": str(other)} if other not in _KNOWN_EVENTS: pass',
@@ -146,7 +146,7 @@ IN_ANTHROPIC = (
         (f"{STREAMING}::test_strangers_are_stepped_over",),
     ),
     Mutant(
-        "an overflow is any refusal",
+        "any refused request counts as a context overflow",
         "RUN-8",
         "providers/anthropic/messages.py::_fault_kind",
         'return "context_overflow"',
@@ -154,7 +154,7 @@ IN_ANTHROPIC = (
         (f"{FAULTS}::test_failures",),
     ),
     Mutant(
-        "the wait that a server asks for is not heard",
+        "the retry delay of a server is ignored",
         "RUN-8",
         "providers/anthropic/messages.py::fault_of_response",
         "fault(..., headers=headers)",

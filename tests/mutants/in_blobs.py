@@ -1,4 +1,4 @@
-"""Mutants of blobs: how they are kept, read and collected."""
+"""Planted bugs of blobs: storing, reading and garbage collection."""
 
 from tests.mutants.mutant import Mutant
 
@@ -11,15 +11,15 @@ LARGE = "tests/test_large_content.py"
 
 IN_BLOBS = (
     Mutant(
-        "a blob that is put again stays old",
+        "putting a blob again does not renew its time",
         "LOG-12",
         "stores/jsonl/blob_files.py::_is_renewed",
         "os.utime(descriptor)",
         "",
         (
             f"{SUITE}::test_putting_again_makes_young",
-            f"{FAULTS}::test_a_remover_looks_at_the_age_again",
-            f"{FAULTS}::test_a_collector_beside_writers",
+            f"{FAULTS}::test_the_age_is_checked_again_under_the_lock",
+            f"{FAULTS}::test_garbage_collection_beside_writers",
         ),
     ),
     Mutant(
@@ -28,7 +28,7 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::_write",
         "os.fsync(descriptor)",
         "",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{FAULTS}::test_a_failed_sync_during_put"),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged", f"{FAULTS}::test_a_failed_sync_during_put"),
     ),
     Mutant(
         "the name of a blob is not synced",
@@ -36,18 +36,18 @@ IN_BLOBS = (
         "stores/jsonl/blob_files.py::BlobFiles._sync",
         "sync_folder(shelf)",
         "",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told",),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
-        "a blob is written in its place",
+        "a blob is written under its final name",
         "law 4, LOG-12",
         "stores/jsonl/blob_files.py::_write",
         'os.path.join(shelf, f"{_DRAFT}{os.urandom(8).hex()}")',
         "path",
-        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_told", f"{SUITE}::test_putting_again_repairs"),
+        (f"{FAULTS}::test_a_blob_is_synced_before_it_is_acknowledged", f"{SUITE}::test_putting_again_repairs"),
     ),
     Mutant(
-        "a blob is believed without its digest",
+        "a blob is returned without a check of its digest",
         "LOG-12, law 9",
         "stores/jsonl/blob_files.py::BlobFiles.get",
         "digest_of(content) != ref.digest",
@@ -55,7 +55,7 @@ IN_BLOBS = (
         (f"{SUITE}::test_every_flipped_bit_is_noticed",),
     ),
     Mutant(
-        "a damaged blob counts as put",
+        "a damaged blob counts as stored",
         "law 4, LOG-12",
         "stores/jsonl/blob_files.py::_has_content",
         "if content[at:at + len(block)] != block: return False",
@@ -63,20 +63,20 @@ IN_BLOBS = (
         (f"{SUITE}::test_putting_again_repairs",),
     ),
     Mutant(
-        "whoever puts takes no lock",
+        "putting a blob takes no lock",
         "LOG-12",
         "stores/jsonl/blob_files.py::BlobFiles.put",
         "with ..., self._locked(fcntl.LOCK_SH): ...",
         "with ...: ...",
-        (f"{FAULTS}::test_nobody_removes_while_a_writer_puts",),
+        (f"{FAULTS}::test_garbage_collection_waits_while_a_writer_puts",),
     ),
     Mutant(
-        "whoever removes does not look at the age again",
+        "garbage collection does not check the age again under the lock",
         "LOG-12",
         "stores/jsonl/blob_files.py::BlobFiles.remove",
         "self._age_s(os.stat(path, follow_symlinks=False)) >= older_than_s",
         "os.path.exists(path)",
-        (f"{SUITE}::test_only_what_is_old_is_removed", f"{FAULTS}::test_a_remover_looks_at_the_age_again"),
+        (f"{SUITE}::test_only_what_is_old_is_removed", f"{FAULTS}::test_the_age_is_checked_again_under_the_lock"),
     ),
     Mutant(
         "a digest may be a path",
@@ -87,7 +87,7 @@ IN_BLOBS = (
         (f"{SUITE}::test_digests_outside_the_grammar",),
     ),
     Mutant(
-        "memory keeps no time",
+        "the memory store keeps no time of blobs",
         "LOG-12, law 12",
         "stores/memory.py::MemoryBlobs.put",
         "self._kept[digest] = _StoredContent(bytes(content), self._now())",
@@ -95,23 +95,23 @@ IN_BLOBS = (
         (f"{MEMORY}::test_putting_again_makes_young", f"{MEMORY}::test_putting_again_repairs"),
     ),
     Mutant(
-        "a collector ignores the age",
+        "garbage collection ignores the age of blobs",
         "LOG-12",
         "transfer/garbage.py::unnamed_blobs",
         "{blob.digest: blob for blob in store.blobs.stored() if blob.age_s >= older_than_s}",
         "{blob.digest: blob for blob in store.blobs.stored()}",
-        (f"{COLLECTING}::test_logs_are_not_read_for_nothing",),
+        (f"{COLLECTING}::test_logs_are_not_read_without_old_blobs",),
     ),
     Mutant(
-        "a collector reads only what it understands",
+        "garbage collection reads readable entries only",
         "law 9, LOG-12",
         "transfer/garbage.py::_digests_of_log",
         "digests_in(raw)",
         'digests_in(raw) if raw.endswith(b"}") else set()',
-        (f"{COLLECTING}::test_every_byte_of_a_log_counts",),
+        (f"{COLLECTING}::test_damaged_and_unknown_lines_name_blobs_too",),
     ),
     Mutant(
-        "a collector loses names between slices",
+        "garbage collection misses names that span two slices",
         "law 9, LOG-12",
         "transfer/garbage.py::_digests_of_log",
         'before = b"" if line.ended else raw[1 - DIGEST_CHARS :]',
@@ -119,7 +119,7 @@ IN_BLOBS = (
         (f"{COLLECTING}::test_a_name_across_the_slices_of_a_line_that_is_too_long",),
     ),
     Mutant(
-        "a check believes the size",
+        "a check of blobs compares sizes only",
         "LOG-16, law 9",
         "stores/jsonl/blob_files.py::BlobFiles.check",
         "_TAG + digest.hexdigest() != ref.digest",
@@ -170,7 +170,7 @@ IN_BLOBS = (
         (f"{LARGE}::test_media_of_a_tool_are_parts_of_its_result",),
     ),
     Mutant(
-        "a model that takes no media is sent some",
+        "media are sent to a model that accepts none",
         "RUN-8",
         "providers/http_provider.py::HttpProvider._prepared",
         'request_without_media(request) if params.media == "note" else request',

@@ -1,4 +1,4 @@
-"""Mutants in catalogs: what is found, in which order, page by page, and how they are brought up to date."""
+"""Planted bugs of catalogs: search results, their order and pages, and refreshing."""
 
 from tests.mutants.mutant import Mutant
 
@@ -20,7 +20,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_hits_are_the_list",),
     ),
     Mutant(
-        "of equal hits those met first are shown",
+        "of search results of equal rank those found first are shown",
         "ST-5",
         "stores/catalog/full_text.py::FtsSearch._ranked",
         "found[limit - 1].place.rank < rows[-1][0]",
@@ -28,7 +28,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_equally_good_hits_stand_in_an_order_of_their_own",),
     ),
     Mutant(
-        "a page of rows loses those of the same time",
+        "a page of rows omits rows with an equal time",
         "ST-4",
         "stores/catalog/fts_tables.py",
         '_ROWS = "...OR name > ?..."',
@@ -36,7 +36,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_rows_are_the_list",),
     ),
     Mutant(
-        "a page of rows of PostgreSQL loses those of the same time",
+        "a page of rows in PostgreSQL omits rows with an equal time",
         "ST-4",
         "stores/postgres/catalog.py",
         '"...OR name > %(name)s..."',
@@ -44,7 +44,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_pages_of_rows_are_the_list",),
     ),
     Mutant(
-        "a cursor is taken for any search",
+        "a cursor is accepted for another search",
         "ST-5",
         "stores/catalog/index.py::_hit_position",
         "place.query != mark",
@@ -52,7 +52,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_pages_of_hits_are_the_list",),
     ),
     Mutant(
-        "a folder is every path that begins like it",
+        "a folder filter matches every path with the same prefix",
         "ST-5",
         "stores/catalog/query.py::values_to_bind",
         'field.value.rstrip("/") + "/"',
@@ -60,7 +60,7 @@ IN_CATALOGS = (
         (f"{FILES}::test_fields",),
     ),
     Mutant(
-        "what is to be left out is asked for",
+        "an excluded field value is required",
         "ST-5",
         "stores/catalog/full_text.py::FtsSearch.__init__",
         "f\" AND {'NOT ' if field.without else ''}{_CONDITIONS[field.name]}\"",
@@ -68,12 +68,12 @@ IN_CATALOGS = (
         (f"{FILES}::test_fields",),
     ),
     Mutant(
-        "a day that no calendar has is understood",
+        "an invalid date is accepted",
         "ST-5",
         "stores/catalog/query.py::_since_ms",
         "moment_ms is None or (day_ms is not None and iso_timestamp(day_ms)[:10] != value)",
         "moment_ms is None",
-        ("tests/stores/catalog/test_query.py::test_a_query_that_cannot_be_understood_says_why",),
+        ("tests/stores/catalog/test_query.py::test_an_invalid_query_is_an_error_of_one_line",),
     ),
     Mutant(
         "a query reaches FTS5 without quotes",
@@ -87,7 +87,7 @@ IN_CATALOGS = (
         ),
     ),
     Mutant(
-        "NUL reaches the database",
+        "a NUL character reaches the database",
         "law 13",
         "stores/catalog/query.py::storable_text",
         r'typed.encode("utf-8", "replace").decode().replace("\0", " ")',
@@ -95,7 +95,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_hostile_queries_are_harmless",),
     ),
     Mutant(
-        "an excerpt is as long as its words",
+        "the length of an excerpt is not limited",
         "ST-5",
         "stores/catalog/full_text.py::tidy_snippet",
         "len(excerpt) <= EXCERPT_MAX_CHARS",
@@ -103,15 +103,15 @@ IN_CATALOGS = (
         (f"{FILES}::test_excerpts",),
     ),
     Mutant(
-        "words are told by their place alone",
+        "changed text at the same position is not noticed",
         "law 2",
         "stores/catalog/indexing.py::_searchable_entries",
         "binascii.crc32(words.text.encode(), about)",
         "about",
-        ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
     ),
     Mutant(
-        "who waits for a parent is forgotten when a refresh ends early",
+        "forks that wait for a parent are forgotten when a refresh ends early",
         "law 2",
         "stores/catalog/indexing.py::Indexer._flush",
         "self._tables.write(batch)",
@@ -140,7 +140,7 @@ IN_CATALOGS = (
         "stores/catalog/fts_tables.py::FtsTables._apply",
         "kept is None or (current is not None and current.is_ahead_of(kept.due))",
         "kept is None",
-        (f"{OWN}::test_the_older_never_replaces_the_newer[in_sqlite]",),
+        (f"{OWN}::test_an_older_row_never_replaces_a_newer_one[in_sqlite]",),
     ),
     Mutant(
         "in PostgreSQL an older row replaces a newer one",
@@ -148,7 +148,7 @@ IN_CATALOGS = (
         "stores/postgres/catalog.py::_rows_to_write",
         "{name: one for name, one in kept.items() if name not in known or not known[name].is_ahead_of(one.due)}",
         "{name: one for name, one in kept.items()}",
-        (f"{OWN}::test_the_older_never_replaces_the_newer[in_postgres]",),
+        (f"{OWN}::test_an_older_row_never_replaces_a_newer_one[in_postgres]",),
     ),
     Mutant(
         "a newer catalog in SQLite is overwritten",
@@ -180,10 +180,10 @@ IN_CATALOGS = (
         "stores/catalog/index.py::Index._rebuild",
         "self._tables.failures",
         "ZeroDivisionError",
-        (f"{OWN}::test_a_file_that_cannot_be_written",),
+        (f"{OWN}::test_a_read_only_file_gives_the_same_answers",),
     ),
     Mutant(
-        "PostgreSQL takes words that stand apart for a phrase",
+        "PostgreSQL matches separate words as a phrase",
         "ST-5, law 12",
         "stores/postgres/full_text.py",
         '"...strpos(e.folded, %s) > 0"',
@@ -191,7 +191,7 @@ IN_CATALOGS = (
         (f"{POSTGRES}::test_words_are_the_same_in_every_store",),
     ),
     Mutant(
-        "PostgreSQL forgets that a text has more words than fit",
+        "PostgreSQL ignores that a text has more words than fit",
         "ST-5, law 12",
         "stores/postgres/full_text.py::build_tsvector",
         "written.append(_quoted_word(TRUNCATED))",
@@ -215,7 +215,7 @@ IN_CATALOGS = (
         (f"{LISTING}::test_no_password_is_shown",),
     ),
     Mutant(
-        "`ls --after` begins anew",
+        "`ls --after` starts from the beginning",
         "ST-4",
         "cli/commands/ls.py::ls",
         "place.catalog.rows(limit=limit, after=after, **filters)",
@@ -231,44 +231,44 @@ IN_CATALOGS = (
         (f"{FILES}::test_a_log_that_cannot_be_summarised_costs_its_own_row[False]",),
     ),
     Mutant(
-        "a damaged log is held as a whole",
+        "a damaged log is held in memory completely",
         "ST-5",
         "stores/catalog/summary.py::LogSummarizer._condense",
         "if full >= _SEGMENTS_MAX * self._segment: raise NeedsFullRead",
         "",
-        (f"{STREAMED}::test_segments_are_given_up_where_they_cannot_be_made",),
+        (f"{STREAMED}::test_a_log_without_segments_needs_a_full_read",),
     ),
     Mutant(
-        "calls count from the last fold on, whatever it kept",
+        "calls are counted from the last compaction on, whatever it kept",
         "law 2",
         "projections/overview_stream.py::ConversationBuilder._kept_by",
         "found if is_kept else number",
         "number",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "what was open before a fold is forgotten in a stream",
+        "calls that were open before a compaction are forgotten while streaming",
         "law 2",
         "projections/overview_stream.py::BranchStateBuilder.add",
         "self.conversation.start != start",
         "self.conversation.start != start and False",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "entries out of order are folded as they stand",
+        "entries out of order are summarised without sorting",
         "law 2",
         "projections/overview_stream.py::FirstPass.add",
         "self.is_ordered = self.is_ordered and entry.seq > self._last_seq",
         "",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "a streamed log is marked while work is under way",
+        "a streamed log gets a bookmark while calls are open",
         "law 2",
         "stores/catalog/summary.py::StreamSummarizer._bookmark",
         "not self._is_orderly or not read.is_quiet or self._reading.scanning.is_torn",
         "not self._is_orderly or self._reading.scanning.is_torn",
-        (f"{STREAMED}::test_work_under_way_is_not_lost_behind_a_streamed_bookmark[a tool call]",),
+        (f"{STREAMED}::test_open_calls_are_kept_in_a_streamed_bookmark[a tool call]",),
     ),
     Mutant(
         "the outline does not follow a moved head",
@@ -276,10 +276,10 @@ IN_CATALOGS = (
         "log/outline.py::Outline._move_head",
         "self._set_head(target, entry.seq)",
         "pass",
-        (f"{OVERVIEWS}::test_a_streamed_overview_is_that_of_the_tree",),
+        (f"{OVERVIEWS}::test_a_streamed_overview_equals_that_of_the_tree",),
     ),
     Mutant(
-        "the latest session is one that was put away",
+        "an archived session is the latest",
         "ST-5",
         "stores/catalog/rows.py::_LogEnd.add",
         "self.archived = archived",

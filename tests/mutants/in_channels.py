@@ -1,4 +1,4 @@
-"""Mutants in `channels/`: what a reader gets, and when it counts as got."""
+"""Planted bugs in `channels/`: displayed text, and when it counts as delivered."""
 
 from tests.mutants.mutant import Mutant
 
@@ -20,7 +20,7 @@ IN_CHANNELS = (
         ),
     ),
     Mutant(
-        "a gap in a reply goes unnoticed",
+        "a gap in the offsets of a reply is not noticed",
         "law 11",
         "channels/offsets.py::ShownText.new_part",
         "not 0 <= offset <= size",
@@ -28,7 +28,7 @@ IN_CHANNELS = (
         (f"{HELD}::test_a_gap_is_refused", f"{TERMINAL}::TestTerminal::test_a_gap_is_refused"),
     ),
     Mutant(
-        "a reply contradicts itself",
+        "other text at an offset that was shown is accepted",
         "law 11",
         "channels/offsets.py::ShownText._compare",
         "shown != repeated",
@@ -44,7 +44,7 @@ IN_CHANNELS = (
         (f"{HELD}::test_reset_starts_from_nothing", f"{TERMINAL}::TestTerminal::test_reset_starts_from_nothing"),
     ),
     Mutant(
-        "beginning again forgets what was shown",
+        "a second begin forgets the displayed text",
         "RUN-8",
         "channels/terminal.py::TerminalChannel.begin",
         "",
@@ -52,7 +52,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::TestTerminal::test_a_later_attempt_goes_on",),
     ),
     Mutant(
-        "text counts as shown before it is",
+        "text counts as displayed before it is written",
         "RUN-9",
         "channels/terminal.py::TerminalChannel.delta",
         "self._print(fresh)",
@@ -60,7 +60,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::test_unwritten_text_is_still_undelivered",),
     ),
     Mutant(
-        "bytes that nobody took look written",
+        "bytes that were not written count as written",
         "RUN-9",
         "channels/terminal.py::_write_all",
         "raise ...",
@@ -76,7 +76,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::test_short_writes_are_finished",),
     ),
     Mutant(
-        "text waits in a buffer",
+        "text is buffered before it is written",
         "law 5",
         "channels/terminal.py::TerminalChannel._put",
         "if binary is None:\n    ...\nelse:\n    ...\nself._out.flush()",
@@ -84,7 +84,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::test_every_byte_is_written_before_delta_returns",),
     ),
     Mutant(
-        "replies reach the terminal as they are",
+        "replies reach the terminal without escaping",
         "law 13",
         "channels/terminal.py::TerminalChannel._print",
         "map(self._clean, others)",
@@ -92,7 +92,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::test_hostile_text_becomes_visible",),
     ),
     Mutant(
-        "a cut changes what is seen",
+        "the split of a stream changes the displayed text",
         "law 13",
         "channels/terminal.py::TerminalChannel._print",
         "self._line",
@@ -100,7 +100,7 @@ IN_CHANNELS = (
         (f"{TERMINAL}::test_hostile_text_becomes_visible", f"{TERMINAL}::TestTerminal::test_every_cut_in_two"),
     ),
     Mutant(
-        "an async function is not waited for",
+        "an async callback is not awaited",
         "RUN-9",
         "channels/in_process.py::CallbackChannel._call",
         "await answer",
@@ -108,7 +108,7 @@ IN_CHANNELS = (
         (f"{CALLBACK}::test_an_async_function_is_waited_for",),
     ),
     Mutant(
-        "what the function refused counts as given",
+        "text that the callback refused counts as delivered",
         "RUN-9",
         "channels/in_process.py::CallbackChannel.delta",
         "if fresh: ...",

@@ -1,4 +1,4 @@
-"""Mutants in `cli/chat/`: what is shown, what is hidden, what a key does, and what a chat leaves in the log."""
+"""Planted bugs in `cli/chat/`: what is shown, what a key does, and what a chat leaves in the log."""
 
 from tests.mutants.mutant import Mutant
 
@@ -11,7 +11,7 @@ PICKING = "tests/cli/chat/test_picker.py"
 
 IN_CHAT = (
     Mutant(
-        "a block leaves before its line has ended",
+        "a block is emitted before its line has ended",
         "RUN-13",
         "cli/chat/items.py::BlockSplitter.feed",
         "if not others: return []",
@@ -22,7 +22,7 @@ IN_CHAT = (
         ),
     ),
     Mutant(
-        "a fence ends at a blank line",
+        "a code fence ends at a blank line",
         "RUN-13",
         "cli/chat/items.py::BlockSplitter._take",
         "self._fence is not None",
@@ -30,7 +30,7 @@ IN_CHAT = (
         (f"{BLOCKS}::test_blocks",),
     ),
     Mutant(
-        "what was streamed is shown again with the reply",
+        "streamed text is shown again with the complete reply",
         "law 5",
         "cli/chat/items.py::ReplyAssembler.catch_up",
         "dict(self._seen)",
@@ -41,7 +41,7 @@ IN_CHAT = (
         ),
     ),
     Mutant(
-        "pieces that come early are lost",
+        "pieces that arrive early are lost",
         "law 5",
         "cli/chat/transcript.py::ChatTranscript.add_piece",
         "self._early_pieces.setdefault(journal, []).append(delta)",
@@ -49,7 +49,7 @@ IN_CHAT = (
         (f"{TALK}::test_pieces_before_their_call_wait_for_it",),
     ),
     Mutant(
-        "a reply that starts over goes on in silence",
+        "a restarted reply is shown without a notice",
         "law 5",
         "cli/chat/transcript.py::ChatTranscript._resumed",
         "[*answer.finish(), ...]",
@@ -57,7 +57,7 @@ IN_CHAT = (
         (f"{TALK}::test_an_interrupted_reply_that_begins_again",),
     ),
     Mutant(
-        "a journal that begins again is read from where it was",
+        "a restarted journal is read from the old position",
         "law 5",
         "app/journal_stream.py::JournalCursor.take",
         "self.positions.pop(reply_id, None)",
@@ -65,7 +65,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_watcher.py::test_a_journal_that_begins_again_is_read_again",),
     ),
     Mutant(
-        "what rich made of a block is trusted",
+        "the output of rich is not escaped",
         "law 13",
         "cli/chat/markdown.py::_draw_line",
         "visible(segment.text)",
@@ -73,7 +73,7 @@ IN_CHAT = (
         (f"{DRAWING}::test_no_stored_text_reaches_a_terminal_unescaped",),
     ),
     Mutant(
-        "HTML is swallowed",
+        "HTML is not shown",
         "RUN-13",
         "cli/chat/markdown.py::_parser",
         '{"html": False}',
@@ -81,7 +81,7 @@ IN_CHAT = (
         (f"{DRAWING}::test_html_is_text",),
     ),
     Mutant(
-        "what is pasted is shown as it is",
+        "pasted text is shown without escaping",
         "law 13",
         "cli/chat/graphemes.py::VisibleInput.apply_transformation",
         "visible(line) == line and self._placeholders.replace(line) == line",
@@ -89,7 +89,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_visible_input.py::test_symbols",),
     ),
     Mutant(
-        "half a change is shown before it is approved",
+        "only a part of a change is shown for approval",
         "RUN-12",
         "cli/chat/drawing.py::_compare_lines",
         'not line.startswith("?")',
@@ -97,7 +97,7 @@ IN_CHAT = (
         (f"{DRAWING}::test_a_diff_is_complete",),
     ),
     Mutant(
-        "a message that begins with the letter of an answer is one",
+        "a message that begins with the letter of an answer counts as that answer",
         "RUN-12",
         "cli/chat/questions.py::_parse_answer",
         "text.strip().lower()",
@@ -105,7 +105,7 @@ IN_CHAT = (
         (f"{CHAT}::test_a_message_is_not_an_answer",),
     ),
     Mutant(
-        "a key that nobody has read yet answers the next question",
+        "a key typed before a question is shown answers it",
         "RUN-12",
         "cli/chat/screen.py::Screen.is_input_empty",
         "not select.select([self.app.input.fileno()], [], [], 0)[0]",
@@ -121,7 +121,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_terminal_variants.py::test_a_small_terminal",),
     ),
     Mutant(
-        "a sub-agent is looked at for ever",
+        "a finished sub-agent is still watched",
         "RUN-13",
         "cli/chat/runner.py::ChatWatcher.read_new",
         "self._children.pop(child, None)",
@@ -153,7 +153,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_input_history.py::test_secrets_stay_out",),
     ),
     Mutant(
-        "a steer waits like everything else",
+        "a steering message is queued as a follow-up",
         "RUN-7",
         "cli/chat/app.py::ChatApp._append_message",
         '"steer" if steer else "followUp"',
@@ -169,7 +169,7 @@ IN_CHAT = (
         (f"{GOING_ON}::test_a_killed_chat_is_continued",),
     ),
     Mutant(
-        "all rows are looked at for one window",
+        "all rows are filtered for one window",
         "RUN-13",
         "cli/chat/session_list.py::SessionList._filter_until",
         "self._examined < len(self._rows) and len(self._matches) < wanted",
@@ -177,7 +177,7 @@ IN_CHAT = (
         (f"{PICKING}::test_filtering_examines_only_the_visible_rows",),
     ),
     Mutant(
-        "rows that come in take a choice away",
+        "new rows change the selection",
         "RUN-13",
         "cli/chat/session_list.py::SessionList.update",
         "self.chosen_row.name if self.chosen_row is not None and self._has_moved else None",
@@ -185,7 +185,7 @@ IN_CHAT = (
         (f"{PICKING}::test_the_choice_stays_when_rows_are_added",),
     ),
     Mutant(
-        "Enter before all is read opens what is half read",
+        "Enter before all rows are read opens a row at once",
         "RUN-13",
         "cli/chat/session_list.py::SessionList.delayed_choice",
         "self._is_enter_pending and self.progress.is_complete",
@@ -201,7 +201,7 @@ IN_CHAT = (
         (f"{PICKING}::test_the_list_opens_before_anything_is_read[files]",),
     ),
     Mutant(
-        "a narrowed frame is taken away by the rows it was drawn in",
+        "a frame is erased by its old number of rows after the terminal got narrower",
         "RUN-13",
         "cli/chat/terminal.py::ReflowRenderer._erase_rewrapped",
         "rows + count_added_rows(screen, self._cursor, output.get_size().columns)",
@@ -209,7 +209,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_while_tools_run",),
     ),
     Mutant(
-        "a line that has become shorter is broken as if it had not",
+        "tmux is not treated as a terminal that rewraps erased line ends",
         "RUN-13",
         "cli/chat/terminal.py::rewraps_erased_ends",
         'bool(environment.get("TMUX"))',
@@ -217,7 +217,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_terminal_reflow.py::test_narrowed_during_a_reply",),
     ),
     Mutant(
-        "a character that joins others is taken for a sign",
+        "a joining character is counted as a character of its own",
         "RUN-13",
         "cli/ui/terminal.py",
         r'"...\u2010-\u2027..."',
@@ -228,7 +228,7 @@ IN_CHAT = (
         ),
     ),
     Mutant(
-        "a flag is cut in two",
+        "a flag emoji is split",
         "RUN-13",
         "cli/ui/terminal.py::graphemes",
         "iter(text) if _is_plain(text) else iter(_wcwidth().iter_graphemes(text))",
@@ -239,7 +239,7 @@ IN_CHAT = (
         ),
     ),
     Mutant(
-        "a joiner hides anywhere",
+        "a zero-width joiner is accepted anywhere",
         "law 13",
         "cli/ui/safe_text.py::hostile_characters",
         r'f"(?!{joined})[{signs}]|(?<=[\ufe00-\ufe0f])[\ufe0e\ufe0f]|^[\ufe0e\ufe0f]"',
@@ -247,7 +247,7 @@ IN_CHAT = (
         ("tests/cli/ui/test_safe_text.py::test_symbols",),
     ),
     Mutant(
-        "a decision leaves no trace",
+        "a decision is not shown",
         "RUN-12",
         "cli/chat/transcript.py::ChatTranscript._tool_entry",
         "[self._decision(session, decision)]",
@@ -255,7 +255,7 @@ IN_CHAT = (
         (f"{TALK}::test_a_decision_is_shown_with_its_call",),
     ),
     Mutant(
-        "of what was typed ahead only the first line is said",
+        "of text typed ahead only the first line is sent",
         "RUN-13",
         "cli/chat/app.py::ChatApp._send_pending",
         "while self.view.unsent: ...",
@@ -263,7 +263,7 @@ IN_CHAT = (
         ("tests/cli/chat/test_typeahead.py::test_messages_typed_while_the_model_loads_are_sent",),
     ),
     Mutant(
-        "what was typed behind a choice is said before the session is there",
+        "text typed after a choice is lost",
         "RUN-13",
         "cli/chat/screen.py::Screen.run",
         "[*parse_keys(typeahead), *get_typeahead(self.app.input), *parse_keys(typed)]",

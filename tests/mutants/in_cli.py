@@ -1,4 +1,4 @@
-"""Mutants in `cli/`: what a terminal gets to see of stored text, what a run goes by, many sessions at once."""
+"""Planted bugs in `cli/` and `app/`: output of stored text, settings of a run, many sessions at once, damage."""
 
 from tests.mutants.mutant import Mutant
 
@@ -24,7 +24,7 @@ IN_CLI = (
         ("tests/cli/commands/test_show.py::test_show_counts_what_it_shows",),
     ),
     Mutant(
-        "a result that comes late is told apart from its call",
+        "a late tool result is shown apart from its call",
         "VIEW-3",
         "app/export_formats.py::_BranchStretches.rows",
         "late.results | results_in(nodes)",
@@ -32,7 +32,7 @@ IN_CLI = (
         ("tests/app/test_export_formats_rows.py::test_late_annotations_are_shown_with_their_node",),
     ),
     Mutant(
-        "an annotation that comes late is not told",
+        "a late annotation is not shown",
         "VIEW-3",
         "app/export_formats.py::_BranchStretches.rows",
         "(*annotations, *late.annotations)",
@@ -56,7 +56,7 @@ IN_CLI = (
         (f"{JOURNALS}::test_a_reply_that_is_being_written_is_not_interrupted[files]",),
     ),
     Mutant(
-        "a search sees only the index",
+        "a search does not read journals",
         "VIEW-10",
         "cli/commands/ls.py::search",
         "_in_journals(place, wanted, limit) if after is None else []",
@@ -64,7 +64,7 @@ IN_CLI = (
         (f"{JOURNALS}::test_an_interrupted_reply_is_found[files]",),
     ),
     Mutant(
-        "text that streams is printed as it is",
+        "streamed text is printed without escaping",
         "law 13, VIEW-10",
         "cli/ui/session_text.py::_Follower._put_text",
         "visible_lines(text)",
@@ -88,7 +88,7 @@ IN_CLI = (
         (f"{SAFE}::test_hostile_text_becomes_visible", f"{SAFE}::test_symbols"),
     ),
     Mutant(
-        "text turns round",
+        "bidirectional control characters reach the terminal",
         "law 13",
         "cli/ui/safe_text.py",
         "(0x2028, 0x202E)",
@@ -96,7 +96,7 @@ IN_CLI = (
         (f"{SAFE}::test_hostile_text_becomes_visible",),
     ),
     Mutant(
-        "JSON carries raw controls",
+        "JSON output contains raw control characters",
         "law 13",
         "cli/ui/safe_text.py::_escape",
         'units = found[0].encode("utf-16-be", "surrogatepass")',
@@ -104,7 +104,7 @@ IN_CLI = (
         (f"{SAFE}::test_json_keeps_the_value_and_escapes_the_bytes",),
     ),
     Mutant(
-        "a program prints a key for every call",
+        "the key command runs for every call",
         "LOG-13",
         "app/models.py::KeyCache.get",
         "not self.has(command)",
@@ -120,7 +120,7 @@ IN_CLI = (
         (f"{KEYS}::test_a_refused_cached_key_is_fetched_again",),
     ),
     Mutant(
-        "all are woken, however many there are",
+        "all sessions are woken at once, without a limit",
         "RUN-16",
         "app/runner.py::BatchWake.__init__",
         "asyncio.Semaphore(jobs)",
@@ -136,7 +136,7 @@ IN_CLI = (
         (f"{WAKE}::test_all_wakes_parents_before_their_sub_agents",),
     ),
     Mutant(
-        "Ctrl-C makes room for the next ones",
+        "Ctrl-C lets the next sessions start",
         "RUN-12",
         "app/runner.py::BatchWake._interrupt",
         "self._interrupted = True",
@@ -144,7 +144,7 @@ IN_CLI = (
         (f"{WAKE}::test_all_interrupted",),
     ),
     Mutant(
-        "what was found says whether instructions are read",
+        "found files decide whether instructions are read",
         "LOG-14",
         "app/settings.py::_apply_overrides",
         "policy.instructions",
@@ -152,7 +152,7 @@ IN_CLI = (
         (f"{TERMS}::test_an_instruction_file_that_is_added_later_is_read",),
     ),
     Mutant(
-        "another model costs what the first one did",
+        "another model has the price of the first one",
         "RUN-19",
         "app/settings.py::_adapt_to_model",
         "msgspec.structs.replace(policy_in_force(context), price=exact)",
@@ -160,12 +160,12 @@ IN_CLI = (
         (f"{TERMS}::test_another_model_has_its_own_price",),
     ),
     Mutant(
-        "another agent goes as deep as it says itself",
+        "a sub-agent profile sets its own depth",
         "TREE-6",
         "runtime/subagents.py::_other_agent_settings",
         "msgspec.structs.replace(..., children=depth)",
         "msgspec.structs.replace(...)",
-        ("tests/runtime/test_live.py::test_another_agent_has_its_own_context_and_no_more_depth",),
+        ("tests/runtime/test_live.py::test_a_child_with_a_profile_has_its_own_context_and_less_depth",),
     ),
     Mutant(
         "all that a fork inherits is shown as its parent's",
@@ -176,7 +176,7 @@ IN_CLI = (
         (f"{NAMES}::test_each_inherited_session_has_its_prefix",),
     ),
     Mutant(
-        "two entries are shown by one name",
+        "two entries are shown under one name",
         "law 9",
         "app/entry_names.py::inherited_names",
         "{node: name for name, node in ids.items()}",
@@ -184,7 +184,7 @@ IN_CLI = (
         (f"{NAMES}::test_repeated_numbers_of_a_parent_get_different_names",),
     ),
     Mutant(
-        "a hit is shown by a number that means another entry",
+        "a search result is shown under the number of another entry",
         "ST-5",
         "stores/catalog/indexing.py::_searchable_entries",
         "entry.seq if entry.seq > last_seq else None",
@@ -192,7 +192,7 @@ IN_CLI = (
         (f"{LISTING}::test_a_number_of_two_entries_means_the_first",),
     ),
     Mutant(
-        "people are to type a cursor",
+        "a cursor is printed for people",
         "ST-4",
         "cli/commands/ls.py::ls",
         "more and shared.json",
@@ -200,7 +200,7 @@ IN_CLI = (
         (f"{LISTING}::test_people_get_a_limit_and_programs_a_cursor",),
     ),
     Mutant(
-        "the tree of runs is silent about damage",
+        "the tree of runs does not report damage",
         "law 9",
         "cli/commands/tree.py::_show_runs",
         "report_run_damage(found, as_json=shared.json)",
@@ -208,7 +208,7 @@ IN_CLI = (
         (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
     ),
     Mutant(
-        "a copy is silent about damage",
+        "a copy does not report damage",
         "law 9",
         "transfer/copying.py::LogCopy._read",
         "reader.feed(line)",
@@ -219,7 +219,7 @@ IN_CLI = (
         ),
     ),
     Mutant(
-        "attention is silent about damage",
+        "`attention` does not report damage",
         "law 9",
         "cli/commands/attention.py::_list_session_questions",
         "opened.damage",
@@ -227,7 +227,7 @@ IN_CLI = (
         (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),
     ),
     Mutant(
-        "a lost blob is no matter of verify",
+        "`verify` does not report a lost blob",
         "LOG-16, law 9",
         "verification.py::Verification.ok",
         "self.damage or self.seals.broken or self.seals.unsealed or self.blobs.losses",
@@ -235,7 +235,7 @@ IN_CLI = (
         (f"{CHECK}::test_a_lost_blob_is_found_and_explained",),
     ),
     Mutant(
-        "a digest of another log is taken for a cut",
+        "a digest of another log is reported as a truncated log",
         "law 9",
         "app/integrity.py::find_digest",
         "_other_log(address, kept)",
@@ -246,7 +246,7 @@ IN_CLI = (
         ),
     ),
     Mutant(
-        "any text is taken for a digest",
+        "any text is accepted as a digest",
         "LOG-16",
         "app/integrity.py::find_digest",
         "not _DIGEST.fullmatch(kept)",
@@ -254,7 +254,7 @@ IN_CLI = (
         (f"{CHECK}::test_an_invalid_digest_is_a_usage_error",),
     ),
     Mutant(
-        "a damaged session leaves the store healthy",
+        "a store with a damaged session is reported as healthy",
         "LOG-16, law 9",
         "app/store_checks.py::StoreReport.is_bad",
         "bool(self.damaged or self.lost or self.inaccessible)",
@@ -266,7 +266,7 @@ IN_CLI = (
         ),
     ),
     Mutant(
-        "a log that may not be read is called damaged",
+        "a log without read permission is reported as damaged",
         "LOG-16",
         "stores/catalog/indexing.py::Indexer._unread",
         "isinstance(error, NoAccess)",
@@ -274,7 +274,7 @@ IN_CLI = (
         (f"{ACCESS}::test_lists_continue_with_the_other_sessions",),
     ),
     Mutant(
-        "a file in a closed folder is not there",
+        "a file in an unreadable folder is reported as missing",
         "LOG-16",
         "app/addresses.py::_at_path",
         "except PermissionError as error: ...",
@@ -282,7 +282,7 @@ IN_CLI = (
         (f"{ACCESS}::test_a_log_in_an_unsearchable_folder",),
     ),
     Mutant(
-        "a database that may not be read is an empty one",
+        "a database without read permission is reported as empty",
         "LOG-16",
         "stores/sqlite/file.py::SqliteFile._is_there",
         "(FileNotFoundError, NotADirectoryError)",

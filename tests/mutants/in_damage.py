@@ -1,4 +1,4 @@
-"""Mutants in what is done about damage: seals that are verified, holes that are told, history that is inherited."""
+"""Planted bugs in the treatment of damage: verified seals, reported losses, inherited history."""
 
 from tests.mutants.mutant import Mutant
 
@@ -9,7 +9,7 @@ FORKED = "tests/cli/test_inherited_damage.py"
 
 IN_DAMAGE = (
     Mutant(
-        "a lost reply is asked for again in silence",
+        "a lost reply is requested again without a notice to the model",
         "law 6",
         "decide/damage.py::decide_damage",
         "snapshot.rules_version < 2",
@@ -17,7 +17,7 @@ IN_DAMAGE = (
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
     ),
     Mutant(
-        "waking takes a changed line for what was written",
+        "waking trusts a changed line",
         "law 6",
         "log/lines.py::EntryReader._passes_seal_check",
         "_decodes(line.raw)",
@@ -25,12 +25,12 @@ IN_DAMAGE = (
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
     ),
     Mutant(
-        "lines that were removed leave no hole",
+        "removed lines are not noticed",
         "law 6",
         "log/lines.py::EntryReader._passes_seal_check",
         'state == "unproven"',
         'state == "none"',
-        (f"{TOLD}::test_reply_and_beginning_removed",),
+        (f"{TOLD}::test_reply_and_tool_started_removed",),
     ),
     Mutant(
         "the tail is trusted without its seals",
@@ -41,7 +41,7 @@ IN_DAMAGE = (
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
     ),
     Mutant(
-        "a tail hides that a reply is lost",
+        "reading the tail hides a lost reply",
         "law 6",
         "reading.py::read_active",
         "read_log(store, session, verify=True) if log.tree.may_lack_entries else log",
@@ -49,15 +49,15 @@ IN_DAMAGE = (
         ("tests/laws/test_kernel_tail.py::test_a_lost_reply_that_is_named_after_a_compaction",),
     ),
     Mutant(
-        "damage is told again with every turn",
+        "damage is reported again in every turn",
         "law 9",
         "projections/losses.py::_reported_refs",
         "branch.nodes",
         "branch.nodes[-1:]",
-        (f"{TOLD}::test_each_damage_is_raised_once",),
+        (f"{TOLD}::test_each_damage_is_reported_once",),
     ),
     Mutant(
-        "nobody is asked about damage",
+        "no person is asked about damage",
         "RUN-13",
         "decide/damage.py::decide_damage",
         'snapshot.policy.unknown == "tell"',
@@ -65,7 +65,7 @@ IN_DAMAGE = (
         (f"{TOLD}::test_a_person_decides_first",),
     ),
     Mutant(
-        "damage before a compaction is raised",
+        "damage before a compaction is reported to the model",
         "law 9",
         "log/tree.py::Tree._holes_on",
         "last.offset if last is not None else -1",
@@ -87,12 +87,12 @@ IN_DAMAGE = (
         "(*self._inherited, *own)",
         "tuple(own)",
         (
-            "tests/laws/test_outline.py::test_a_scan_finds_what_a_fork_inherits",
+            "tests/laws/test_outline.py::test_a_scan_of_a_fork_equals_a_tree",
             f"{FORKED}::test_an_unreadable_line_of_the_parent_is_reported",
         ),
     ),
     Mutant(
-        "an export vouches for edited history",
+        "an export does not verify inherited history",
         "LOG-16",
         "scanning.py::_parent",
         "Scanning(..., verify=verify, verify_inherited=verify)",
@@ -100,15 +100,15 @@ IN_DAMAGE = (
         (f"{FORKED}::test_an_export_does_not_vouch_for_edited_history",),
     ),
     Mutant(
-        "an outline leaves the head where a lost trace had it",
+        "an outline keeps the head of a lost entry",
         "TREE-3, law 9",
         "log/outline.py::Outline._head_after",
         "self._gap_seq > self._head_seq if is_bridged else parent == self.head",
         "not is_bridged and parent == self.head",
-        ("tests/laws/test_outline.py::test_a_scan_finds_what_a_tree_finds",),
+        ("tests/laws/test_outline.py::test_a_scan_equals_a_tree",),
     ),
     Mutant(
-        "a copy keeps a parent that is not in it",
+        "a clean copy keeps a parent that is not in it",
         "LOG-9, law 9",
         "log/clean_copy.py::CleanCopy._keep_node",
         "self._id_of(parent)",
@@ -116,15 +116,15 @@ IN_DAMAGE = (
         ("tests/log/test_clean_copy.py::test_the_copy_verifies",),
     ),
     Mutant(
-        "a fork's export forgets what its parent lost",
+        "a fork's export omits the damage of its parent",
         "law 6, LOG-16",
         "scanning.py::_begin",
         "tuple(_up_to(end, holes_before(parent, path), parent.name))",
         "()",
-        ("tests/laws/test_outline.py::test_a_scan_finds_what_a_fork_inherits",),
+        ("tests/laws/test_outline.py::test_a_scan_of_a_fork_equals_a_tree",),
     ),
     Mutant(
-        "a recorded call is said not to have run",
+        "a recorded call is reported as not run",
         "law 6",
         "decide/open_tool_calls.py::_is_proven_unstarted",
         "open_call.made_elsewhere or open_call.start_may_be_lost",
@@ -132,7 +132,7 @@ IN_DAMAGE = (
         (f"{CASE}[whole-15-foreign-call]",),
     ),
     Mutant(
-        "a choice is left to a default",
+        "a choice that equals the default is not written",
         "LOG-17",
         "log/entry.py::always_written",
         "msgspec.field(default_factory=lambda: default)",

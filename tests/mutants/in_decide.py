@@ -8,17 +8,17 @@ FAULTS = "tests/decide/test_retries.py"
 ASSEMBLE = "tests/decide/test_assembly.py"
 DECIDE = "tests/decide/test_decide.py::test_case"
 DELIVERING = "tests/runtime/test_delivery.py"
-DAMAGE = "tests/laws/test_kernel_damage.py::test_never_is_at_most_once"
+DAMAGE = "tests/laws/test_kernel_damage.py::test_a_never_tool_runs_at_most_once_per_call"
 PEOPLE = "tests/runtime/test_user_actions.py"
 
 IN_DECIDE = (
     Mutant(
-        "other work goes by the clock while a channel is waited for",
+        "a send is due by the clock instead of by the last entry",
         "law 11, RUN-23",
         "decide/retries.py::next_delivery",
         "_last_entry_ms(snapshot)",
         "snapshot.now_ms",
-        (f"{DELIVERING}::test_a_call_that_is_written_late",),
+        (f"{DELIVERING}::test_a_model_call_delayed_by_hooks_replays",),
     ),
     Mutant(
         "a fault is retried before a send that was due sooner",
@@ -26,10 +26,10 @@ IN_DECIDE = (
         "decide/table.py::_faulted",
         "sooner is not None",
         "sooner is not None and snapshot.now_ms < until_ms",
-        (f"{DELIVERING}::test_a_send_that_is_slow_while_the_model_is_waited_for",),
+        (f"{DELIVERING}::test_a_slow_send_during_a_model_retry_wait_replays_in_order",),
     ),
     Mutant(
-        "sends are tried for ever",
+        "sends are retried without a limit",
         "RUN-23",
         "decide/retries.py::_may_try",
         "each.attempt >= SENDS_MAX",
@@ -50,10 +50,10 @@ IN_DECIDE = (
         "projections/branch_state.py::OpenWork.add_activity",
         "self.send_failed.clear()",
         "pass",
-        (f"{DELIVERING}::test_a_channel_that_raises_a_few_times", DECIDE),
+        (f"{DELIVERING}::test_a_channel_that_raises_is_retried_a_limited_number_of_times", DECIDE),
     ),
     Mutant(
-        "a fold forgets the failures to send",
+        "a compaction drops the send failures",
         "RUN-23",
         "projections/branch_state.py::initial_branch_state",
         "BranchState(..., send_failed=carried.send_failed if own else ())",
@@ -69,7 +69,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_the_replay_mode_of_the_last_start_counts", DAMAGE),
     ),
     Mutant(
-        "damage behind a call is ignored",
+        "damage after a tool call is ignored",
         "law 6",
         "decide/open_tool_calls.py::_unknown",
         "open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)",
@@ -77,7 +77,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_lost_tool_started_still_counts",),
     ),
     Mutant(
-        "only what is unreadable counts as damage",
+        "only unreadable lines count as damage",
         "law 6",
         "decide/open_tool_calls.py::_start_may_be_lost",
         "since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)",
@@ -85,7 +85,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_lost_tool_started_still_counts", DAMAGE),
     ),
     Mutant(
-        "an approval outlives the damage behind it",
+        "an approval stays valid after later damage",
         "law 6, RUN-13",
         "decide/open_tool_calls.py::_decided",
         "decide_unknown(open_call, snapshot.policy) if _start_may_be_lost(snapshot, entry) else RunTools((open_call,))",
@@ -93,7 +93,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_decision_is_not_used_twice",),
     ),
     Mutant(
-        "a changed line proves as much as a whole one",
+        "a changed line counts as proof",
         "law 6",
         "log/integrity.py::_follows",
         "is_right or ...",
@@ -109,14 +109,14 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_tool_started_uses_up_the_approval",),
     ),
     Mutant(
-        "receipts are not asked",
+        "receipts are not requested when deciding",
         "RUN-6",
         "decide/open_tool_calls.py::_receipt",
         'CheckReceipt(open_call) if open_call.starts and open_call.replay == "receipt" else None',
         "None",
         (
             f"{CALLS}::test_the_replay_mode_of_the_last_start_counts",
-            "tests/runtime/test_tool_run.py::test_a_death_behind_the_effect",
+            "tests/runtime/test_tool_run.py::test_a_crash_after_the_effect",
         ),
     ),
     Mutant(
@@ -128,7 +128,7 @@ IN_DECIDE = (
         (f"{DECIDE}[whole-25-result-on-other-branch]",),
     ),
     Mutant(
-        "safe tools are tried for ever",
+        "safe tools are retried without a limit",
         "RUN-6",
         "decide/open_tool_calls.py::_safe",
         "open_call.starts >= snapshot.policy.attempts_max",
@@ -136,7 +136,7 @@ IN_DECIDE = (
         (f"{CALLS}::test_a_safe_tool_is_not_retried_for_ever",),
     ),
     Mutant(
-        "one call that waits keeps the others waiting",
+        "one waiting tool call blocks the others",
         "RUN-13",
         "decide/open_tool_calls.py::decide_open_tool_calls",
         "if runs: ...",
@@ -149,7 +149,10 @@ IN_DECIDE = (
         "decide/open_tool_calls.py::_decided",
         '_settle(open_call, "denied", wording.DENIED_BY_PERSON)',
         "RunTools((open_call,))",
-        (f"{CALLS}::test_decisions_become_the_one_result", f"{PEOPLE}::test_approved_is_run_and_denied_is_not"),
+        (
+            f"{CALLS}::test_decisions_become_the_one_result",
+            f"{PEOPLE}::test_an_approved_call_runs_once_and_a_denied_one_never",
+        ),
     ),
     Mutant(
         "a cancelled turn is resumed",
@@ -158,8 +161,8 @@ IN_DECIDE = (
         '"cancelled" if state.ends_in == "cancelled" else "result"',
         '"result"',
         (
-            "tests/runtime/test_tool_run.py::test_a_cancel_stops_what_runs_and_keeps_what_it_showed",
-            f"{PEOPLE}::test_cancel_ends_the_turn_that_is_under_way",
+            "tests/runtime/test_tool_run.py::test_a_cancel_stops_a_running_tool_and_keeps_its_output",
+            f"{PEOPLE}::test_cancel_ends_the_current_turn",
         ),
     ),
     Mutant(
@@ -176,23 +179,25 @@ IN_DECIDE = (
         "projections/branch_state.py::OpenWork.add_message",
         "self.drop_cancels()",
         "",
-        (f"{PEOPLE}::test_a_cancel_that_came_too_late_is_forgotten",),
+        (f"{PEOPLE}::test_a_cancel_after_the_end_of_its_turn_is_ignored",),
     ),
     Mutant(
-        "what another branch took up is said again",
+        "a message that another branch used is used again",
         "law 2, RUN-11",
         "projections/session_state.py::_under_rules_1",
         "taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))",
         "taken: tuple[str, ...] = ()",
-        ("tests/laws/test_kernel_tail.py::test_what_was_said_on_another_branch_is_not_said_again_behind_a_fold",),
+        (
+            "tests/laws/test_kernel_tail.py::test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compaction",
+        ),
     ),
     Mutant(
-        "a rerun asks nobody",
+        "a rerun runs without an approval",
         "RUN-18",
         "decide/open_tool_calls.py::_not_started",
         'agreed == "ask" or open_call.rerun',
         'agreed == "ask"',
-        (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
+        (f"{PEOPLE}::test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved",),
     ),
     Mutant(
         "a rerun moves the head before it asks",
@@ -200,15 +205,15 @@ IN_DECIDE = (
         "runtime/user_actions.py::rerun_tool",
         "session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)",
         "session.append(Message(id=reply_id, message=repeated), at=parent, fork=True)\nsession.move_head(reply_id)",
-        (f"{PEOPLE}::test_a_rerun_that_dies_anywhere_runs_nothing_unasked",),
+        (f"{PEOPLE}::test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved",),
     ),
     Mutant(
-        "anything can be decided about anything",
+        "any decision is accepted for any question",
         "RUN-13",
         "runtime/user_actions.py::resolve_question",
         "decision not in question.choices",
         "False",
-        (f"{PEOPLE}::test_only_what_was_asked_can_be_decided",),
+        (f"{PEOPLE}::test_only_the_choices_of_a_question_are_accepted",),
     ),
     Mutant(
         "faults are not counted",
@@ -219,7 +224,7 @@ IN_DECIDE = (
         (f"{FAULTS}::test_faults_in_a_row_are_counted_and_bounded",),
     ),
     Mutant(
-        "half a thought is built upon",
+        "a partial reply with more than text is resumed",
         "RUN-8",
         "decide/retries.py::recovery_strategy",
         "last is not None and _content_text(last.content) and all(map(_is_whole_text, last.content))",
@@ -227,7 +232,7 @@ IN_DECIDE = (
         (f"{FAULTS}::test_only_plain_text_is_resumed",),
     ),
     Mutant(
-        "a clock that jumps makes a session wait",
+        "a clock that was set back makes a session wait",
         "RUN-12",
         "decide/retries.py::retry_at_ms",
         "failed_ms + delay_ms if failed_ms <= now_ms else now_ms",
@@ -235,18 +240,18 @@ IN_DECIDE = (
         (f"{FAULTS}::test_when_to_try_again",),
     ),
     Mutant(
-        "a fold begins inside a call group",
+        "a compaction begins inside a call group",
         "law 7, RUN-16",
         "decide/compaction.py::plan_compaction",
         "[at for at in group_starts(messages) if at > 0]",
         "list(range(1, len(messages)))",
         (
             f"{FOLDS}::test_a_compaction_never_splits_a_call_group",
-            "tests/runtime/test_compaction.py::test_a_fold_never_parts_a_call_from_its_result",
+            "tests/runtime/test_compaction.py::test_a_compaction_never_separates_a_call_from_its_result",
         ),
     ),
     Mutant(
-        "a useless summary is asked for again and again",
+        "an unusable summary is requested again without a limit",
         "RUN-16",
         "decide/compaction.py::is_compaction_exhausted",
         "did_not_shrink or len(calls) >= COMPACTION_TRIES_MAX",
@@ -254,7 +259,7 @@ IN_DECIDE = (
         (f"{FOLDS}::test_a_killed_compaction_counts_as_an_attempt",),
     ),
     Mutant(
-        "a summary as long as what it replaces is a fold",
+        "a summary as long as the text it replaces is accepted",
         "RUN-16",
         "decide/compaction.py::is_shorter",
         "estimate_tokens((Text(text=summary),)) < replaced_part(context, first_kept).tokens",
@@ -262,7 +267,7 @@ IN_DECIDE = (
         (f"{FOLDS}::test_a_summary_must_be_shorter_than_what_it_replaces",),
     ),
     Mutant(
-        "a summary is folded alone for ever",
+        "a summary alone is compacted again and again",
         "RUN-16",
         "decide/compaction.py::plan_compaction",
         "int(compaction is not None and context.entry_ids[:1] == (compaction.id,))",
@@ -278,7 +283,7 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_calls_get_unique_ids",),
     ),
     Mutant(
-        "how a text was cut makes other parts",
+        "the split of a stream changes the parts of a reply",
         "law 11, RUN-8",
         "decide/assembly.py::ReplyDraft.add",
         "bound is None or self._thinking_pieces",
@@ -286,7 +291,7 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_reading_and_splitting_again_make_no_difference",),
     ),
     Mutant(
-        "words are put behind a part that a provider has closed",
+        "text is appended to a part that the provider has closed",
         "VIEW-5",
         "decide/assembly.py::_add_text",
         "isinstance(before, Text) and before.bound is None",
@@ -294,15 +299,15 @@ IN_DECIDE = (
         (f"{ASSEMBLE}::test_bound_data_ends_a_part",),
     ),
     Mutant(
-        "a call without its key is run",
+        "a tool call with a redacted key is run",
         "law 14",
         "decide/open_tool_calls.py::_redacted",
         "snapshot.policy.redacts",
         "False",
-        ("tests/runtime/test_redacting.py::test_a_call_without_its_key_is_not_run",),
+        ("tests/runtime/test_redacting.py::test_a_call_with_a_redacted_key_is_not_run",),
     ),
     Mutant(
-        "values of assignments stay in what is written",
+        "values of assignments are not redacted",
         "law 14",
         "redaction/redactor.py::_finder",
         'KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS)',
@@ -318,7 +323,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_a_call_that_assigns_a_value_is_run",),
     ),
     Mutant(
-        "a stored true finds assignments too",
+        "a stored `redact: true` redacts assignments too",
         "law 11",
         "decide/policy.py::redact_mode",
         '{True: "keys", False: "off"}',
@@ -326,7 +331,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_an_older_log_keeps_its_assignments_and_replays",),
     ),
     Mutant(
-        "lines of rules 1 are redacted by the rule of today",
+        "lines of rules 1 are redacted by today's rule",
         "law 11",
         "decide/policy.py::policy_in_force",
         '"assignments" if rules_version >= 2 else "keys"',
@@ -334,7 +339,7 @@ IN_DECIDE = (
         ("tests/test_assignments.py::test_a_stored_boolean_is_read_as_a_word",),
     ),
     Mutant(
-        "names of a JSON object name nothing",
+        "names of JSON members do not count as assignments",
         "law 14",
         "redaction/redactor.py::_named_value",
         'rule != "assignments" or not _is_assigned(name, value)',
@@ -350,7 +355,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_a_known_key_keeps_its_own_mark",),
     ),
     Mutant(
-        "the value behind a name is not held back",
+        "the value after a name is not held back while streaming",
         "law 14",
         "redaction/redactor.py::Redactor._first_open",
         "min(stop, max(at, name.end()))",
@@ -358,7 +363,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
-        "a name that was given is forgotten",
+        "a name that was streamed is forgotten",
         "law 14",
         "redaction/redactor.py::Redactor._process",
         "self._names_after(near, begun) if near or begun else []",
@@ -366,7 +371,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_it_is_found_however_the_text_is_split",),
     ),
     Mutant(
-        "an escape that is cut ends a secret",
+        "an escape sequence that is split ends a secret",
         "law 14",
         "redaction/redactor.py::Redactor._leave",
         "self._at == end or is_cut_escape",
@@ -374,7 +379,7 @@ IN_DECIDE = (
         ("tests/redaction/test_assignments.py::test_an_escaped_quote_does_not_end_a_value",),
     ),
     Mutant(
-        "placeholders are taken for secrets",
+        "placeholders are redacted",
         "law 14",
         "redaction/assignment_values.py::is_secret_value",
         'len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core)',
@@ -406,23 +411,23 @@ IN_DECIDE = (
         ("tests/config/test_trust.py::test_settings_of_an_untrusted_project_that_are_ignored",),
     ),
     Mutant(
-        "what a person says may hold a key",
+        "prompts are not redacted",
         "law 14, LOG-13",
         "writer.py::SessionWriter._stamped",
         "self._without_secrets(...)",
         "body",
-        ("tests/runtime/test_redacting.py::test_what_is_said_to_it",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_a_prompt_title_or_label_is_redacted",),
     ),
     Mutant(
-        "what a model says is looked through too late",
+        "streamed replies are not redacted",
         "law 14, LOG-13",
         "runtime/model_call.py::_ModelCallRun._stream",
         "sieve.take(delta) if self.step.redacts else (delta,)",
         "(delta,)",
-        ("tests/runtime/test_redacting.py::test_a_reply",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_a_reply_reaches_no_journal_and_no_channel",),
     ),
     Mutant(
-        "a signature outlives its words",
+        "a signature is kept without its text",
         "law 14",
         "redaction/entries.py::DeltaRedactor.take",
         "(None, None) if is_void else (signature, bound)",
@@ -438,7 +443,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_every_string_of_every_type",),
     ),
     Mutant(
-        "an old line is redacted as a new one is",
+        "an old line is redacted by the rules of a new one",
         "law 11",
         "redaction/entries.py::redacted_fields",
         "rules < 2",
@@ -446,7 +451,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_the_intent_of_a_tool_is_redacted",),
     ),
     Mutant(
-        "a file is named by what the first line does not say",
+        "a file is named by text that is not in the first line",
         "law 14, LOG-13",
         "writer.py::SessionWriter.create",
         "store.create(entry.id, entry.agent, entry.sender, ...)",
@@ -454,7 +459,7 @@ IN_DECIDE = (
         ("tests/test_secrets.py::test_no_key_is_on_the_disk",),
     ),
     Mutant(
-        "a tool is asked about an intent that lost its secret",
+        "a receipt is requested with a redacted intent",
         "law 6, law 14",
         "runtime/tool_run.py::check_receipt",
         "step.rules_version >= 2",
@@ -467,15 +472,15 @@ IN_DECIDE = (
         "runtime/model_call.py::_ModelCallRun._limited",
         "limited_stream(..., reasoning=self.step.reasoning)",
         "limited_stream(...)",
-        ("tests/runtime/test_reasoning.py::test_a_reply",),
+        ("tests/runtime/test_reasoning.py::test_a_reply_keeps_the_reasoning_that_the_policy_allows",),
     ),
     Mutant(
-        "a replay leaves out what was kept",
+        "a replay drops reasoning that was kept",
         "law 11, LOG-18",
         "runtime/step.py::Step.reasoning",
         '"keep" if self.is_replay else self.policy.reasoning',
         "self.policy.reasoning",
-        ("tests/runtime/test_reasoning.py::test_a_reply",),
+        ("tests/runtime/test_reasoning.py::test_a_reply_keeps_the_reasoning_that_the_policy_allows",),
     ),
     Mutant(
         "a provider's signed reasoning is left out",
@@ -483,47 +488,47 @@ IN_DECIDE = (
         "runtime/model_call.py::_ModelCallRun.run",
         "check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)",
         "",
-        ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_it_back_says_so",),
+        ("tests/runtime/test_reasoning.py::test_a_provider_that_needs_reasoning_back_is_refused_before_the_call",),
     ),
     Mutant(
-        "a seal outlives the text it covers",
+        "a signature is kept without the text it covers",
         "LOG-18, VIEW-5",
         "runtime/model_request.py::ReasoningFilter._summary",
         "not lacks_text",
         "True",
-        ("tests/runtime/test_reasoning_filter.py::test_a_seal_over_what_is_left_out_goes",),
+        ("tests/runtime/test_reasoning_filter.py::test_a_signature_over_text_that_is_left_out_is_left_out",),
     ),
     Mutant(
-        "the blob of a result keeps what the log does not",
+        "the blob of a result is not redacted",
         "law 14, LOG-13",
         "runtime/tool_run.py::_write_result",
         "step.without_secrets(valid_utf8(outcome.text))",
         "valid_utf8(outcome.text)",
-        ("tests/runtime/test_redacting.py::test_what_a_tool_puts_out",),
+        ("tests/runtime/test_redacting.py::test_a_key_in_the_output_of_a_tool_is_redacted",),
     ),
     Mutant(
-        "hooks are asked at every request",
+        "hooks run at every request",
         "VIEW-7",
         "runtime/live.py::HookRunner.texts",
         "turn != context.turn_id or not turn",
         "True",
-        ("tests/runtime/test_hooks.py::test_a_turn_is_told_once_and_the_next_one_anew",),
+        ("tests/runtime/test_hooks.py::test_hooks_run_once_per_turn",),
     ),
     Mutant(
-        "an instruction file leads out of its repository",
+        "an instruction file may be a link out of its repository",
         "LOG-14",
         "runtime/context_entry.py::_read_file",
         "root is not None and not _is_inside(path, root)",
         "False",
-        ("tests/runtime/test_context_entry.py::test_a_file_that_leads_elsewhere_is_left_out",),
+        ("tests/runtime/test_context_entry.py::test_a_link_out_of_the_repository_is_left_out",),
     ),
     Mutant(
-        "what overflows is asked again as it is",
+        "a context that overflowed is sent again unchanged",
         "RUN-16",
         "decide/table.py::_model_call_or_compaction",
         "overflow_limit(snapshot)",
         "0",
-        ("tests/runtime/test_compaction.py::test_what_is_too_long_for_the_provider_is_folded",),
+        ("tests/runtime/test_compaction.py::test_a_context_the_provider_refuses_is_compacted",),
     ),
     Mutant(
         "a policy is read from today's defaults",
@@ -537,7 +542,7 @@ IN_DECIDE = (
         ),
     ),
     Mutant(
-        "an agent is written down at every run",
+        "every run writes a context entry",
         "RUN-19",
         "app/agent.py::_is_same_entry",
         "canonical_json(one.without_envelope) == canonical_json(other.without_envelope)",

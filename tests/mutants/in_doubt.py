@@ -1,9 +1,9 @@
-"""Mutants in what is done after a failed write or sync: the mark, the rewrite, and who is refused until then."""
+"""Planted bugs after a failed write or sync: the mark, the rewrite, and refused appends."""
 
 from tests.mutants.mutant import Mutant
 
 DOUBT = "tests/faults/test_doubt.py"
-POWER = "tests/faults/test_power_cut.py::test_what_was_acknowledged_after_a_refused_write"
+POWER = "tests/faults/test_power_cut.py::test_entries_acknowledged_after_a_refused_write_survive_a_power_cut"
 
 IN_DOUBT = (
     Mutant(
@@ -12,23 +12,29 @@ IN_DOUBT = (
         "stores/jsonl/log_locks.py::OpenLog.fail",
         "mark_doubt(self.lock, self.synced)",
         "",
-        (f"{DOUBT}::test_the_retry_by_id", f"{DOUBT}::test_another_process_writes_the_bytes_again"),
+        (
+            f"{DOUBT}::test_a_retry_by_id_rewrites_the_bytes_in_doubt",
+            f"{DOUBT}::test_another_process_writes_the_bytes_again",
+        ),
     ),
     Mutant(
-        "an append does not look whether its log is in doubt",
+        "an append does not check whether its log is in doubt",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._append",
         "if log.doubt is not None: self._logs.resolve_doubt(name, log)",
         "",
-        (f"{DOUBT}::test_the_retry_by_id", f"{DOUBT}::test_the_next_entry"),
+        (
+            f"{DOUBT}::test_a_retry_by_id_rewrites_the_bytes_in_doubt",
+            f"{DOUBT}::test_the_next_entry_makes_the_bytes_in_doubt_durable_first",
+        ),
     ),
     Mutant(
-        "a copied log does not look whether it is in doubt",
+        "copying a log does not check whether it is in doubt",
         "law 4",
         "stores/jsonl/store.py::JsonlStore.adopt",
         "if log.doubt is not None: self._logs.resolve_doubt(name, log)",
         "",
-        (f"{DOUBT}::test_every_way_to_append",),
+        (f"{DOUBT}::test_every_kind_of_append_rewrites_the_bytes_in_doubt",),
     ),
     Mutant(
         "the bytes in doubt are written again and not synced",
@@ -60,7 +66,7 @@ IN_DOUBT = (
         "stores/files.py::mark_doubt",
         "_UNMARKED_DOUBTS[_file_id(lock)] = start",
         "pass",
-        (f"{DOUBT}::test_a_mark_that_cannot_be_written",),
+        (f"{DOUBT}::test_doubt_is_remembered_where_the_mark_cannot_be_written",),
     ),
     Mutant(
         "bytes written without a sync are taken for synced",
@@ -79,7 +85,7 @@ IN_DOUBT = (
         (f"{DOUBT}::test_a_write_ahead_log_is_written_again",),
     ),
     Mutant(
-        "SQLite does not look whether its file is in doubt",
+        "SQLite does not check whether its file is in doubt",
         "law 4, ST-6",
         "stores/sqlite/file.py::SqliteFile.take_turn",
         "if doubt_of(self._lock) is not None: self._resolve_doubt()",

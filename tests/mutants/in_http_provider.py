@@ -1,4 +1,4 @@
-"""Mutants in what the doors to the network share: the socket, whom keys go to, and what is believed of a server."""
+"""Planted bugs in code that the HTTP providers share: connections, keys, and checks of answers."""
 
 from tests.mutants.mutant import Mutant
 
@@ -11,7 +11,7 @@ WAKING = "tests/providers/test_http_provider_wake.py"
 
 IN_DOORS = (
     Mutant(
-        "the SDK tries again behind the log's back",
+        "the SDK retries requests by itself",
         "RUN-12",
         "providers/http_provider.py::open_client",
         "sdk.client(..., max_retries=0)",
@@ -19,7 +19,7 @@ IN_DOORS = (
         (f"{WAKING}::test_then_wake_goes_on",),
     ),
     Mutant(
-        "an answer that makes no sense ends the worker",
+        "an invalid answer ends the worker",
         "RUN-12",
         "providers/http_provider.py::_read_deltas",
         "(ValueError, httpx2.DecodingError)",
@@ -27,7 +27,7 @@ IN_DOORS = (
         (f"{WAKING}::test_then_wake_goes_on",),
     ),
     Mutant(
-        "TLS that breaks ends the worker",
+        "a TLS error ends the worker",
         "RUN-8",
         "providers/http_provider.py",
         "(httpx2.HTTPError, ssl.SSLError, anyio.EndOfStream)",
@@ -35,7 +35,7 @@ IN_DOORS = (
         (f"{CONVERSING}::test_no_failure_of_a_connection_is_raised",),
     ),
     Mutant(
-        "a page to log in is a reply that was cut",
+        "a login page counts as a cut-off reply",
         "RUN-8",
         "providers/http_provider.py::_read_deltas",
         'has_event or why == "timeout"',
@@ -43,7 +43,7 @@ IN_DOORS = (
         (f"{CONVERSING}::test_a_page_where_a_reply_should_be",),
     ),
     Mutant(
-        "a reply that was whole is asked for again",
+        "a complete reply is requested again",
         "RUN-8",
         "providers/http_provider.py::stream_reply",
         "end or _fault_of_exception(error, sdk)",
@@ -51,7 +51,7 @@ IN_DOORS = (
         (f"{CONVERSING}::test_a_connection_that_cannot_be_closed",),
     ),
     Mutant(
-        "a fault tells the key",
+        "the message of a fault contains the key",
         "LOG-13",
         "providers/http_provider.py::_without_key",
         'quoted.replace(key, "…")',
@@ -59,7 +59,7 @@ IN_DOORS = (
         (f"{CONVERSING}::test_a_key_in_an_error_of_a_stream",),
     ),
     Mutant(
-        "a server here is asked through a proxy",
+        "a local server is reached through a proxy",
         "law 14",
         "providers/http_provider.py::_http_client",
         "is_loopback(server.url)",
@@ -67,7 +67,7 @@ IN_DOORS = (
         (f"{CONVERSING}::test_this_machine_is_asked_without_a_proxy",),
     ),
     Mutant(
-        "an SDK finds a key of its own",
+        "the SDK uses a key of its own environment variable",
         "law 14",
         "providers/http_provider.py::open_client",
         "server.key or _NO_KEY",
@@ -75,7 +75,7 @@ IN_DOORS = (
         (f"{ENDPOINTS}::test_a_server_here_needs_no_key",),
     ),
     Mutant(
-        "a key goes where a log says",
+        "a key is sent to an endpoint that only the log names",
         "law 14",
         "providers/endpoints.py::resolve_server",
         "key or any(others)",
@@ -83,7 +83,7 @@ IN_DOORS = (
         (f"{ENDPOINTS}::test_no_provider_sends_its_key_there",),
     ),
     Mutant(
-        "the environment wins over the log",
+        "the environment overrides the log",
         "RUN-19",
         "providers/endpoints.py::resolve_server",
         "endpoint or environ.get(vendor.url_variable) or vendor.address",
@@ -91,7 +91,7 @@ IN_DOORS = (
         ("tests/providers/openai/test_client.py::test_the_server_that_is_meant",),
     ),
     Mutant(
-        "whoever has no key waits for an SDK first",
+        "a missing key is reported only after the SDK was imported",
         "RUN-8",
         "providers/http_provider.py::HttpProvider._prepared",
         "wire_format, params = ...",
@@ -99,7 +99,7 @@ IN_DOORS = (
         ("tests/providers/test_providers.py::test_what_is_wrong_is_said_before_an_sdk_is_loaded",),
     ),
     Mutant(
-        "a reply is glued to the beginning of another",
+        "a request to resume is answered by a new reply",
         "RUN-8",
         "providers/http_provider.py::HttpProvider.stream",
         "if request.prefill: return play_fault(_CANNOT_RESUME)",
@@ -107,7 +107,7 @@ IN_DOORS = (
         ("tests/providers/openai/test_client.py::test_a_reply_cannot_be_gone_on_with",),
     ),
     Mutant(
-        "the time that a server asks for is not kept",
+        "the retry time of a server is ignored",
         "RUN-12",
         "providers/faults.py::fault",
         "retry_delay_ms(fields) or delay_ms",
@@ -115,7 +115,7 @@ IN_DOORS = (
         (f"{FAULTS}::test_when_to_ask_again",),
     ),
     Mutant(
-        "a server that says not to is asked again",
+        "a request is retried though the server says not to",
         "RUN-12",
         "providers/faults.py::fault",
         'kind in RETRYABLE and fields.get("x-should-retry") != "false"',
@@ -123,7 +123,7 @@ IN_DOORS = (
         (f"{FAULTS}::test_the_word_decides",),
     ),
     Mutant(
-        "half a key is told",
+        "a part of the key is in an error message",
         "LOG-13",
         "providers/faults.py::one_line",
         "plain[:_LINE_MAX_CHARS].rpartition(' ')[0]",
@@ -131,15 +131,15 @@ IN_DOORS = (
         (f"{FAULTS}::test_half_a_key_is_not_told",),
     ),
     Mutant(
-        "a call is made that no log can hold",
+        "a tool call that no entry can hold is emitted",
         "law 6",
         "providers/event_stream.py::parse_tool_input",
         "not _is_nested_within(value, _LEVELS_MAX)",
         "False",
-        (f"{INPUTS}::test_what_spells_nothing",),
+        (f"{INPUTS}::test_invalid_inputs",),
     ),
     Mutant(
-        "events end at U+2028 too",
+        "events are split at U+2028 too",
         "law 10",
         "providers/event_stream.py",
         r'rb"\r\n|\n|\r(?=.)"',

@@ -1,4 +1,4 @@
-"""Mutants in how leases are renewed and how calls to a store are repeated."""
+"""Planted bugs in renewing leases and in retrying calls to a store."""
 
 from tests.mutants.mutant import Mutant
 
@@ -62,18 +62,18 @@ IN_LEASES = (
         "stores/retrying.py::RetryingStore._journal_again",
         "len(stored) == before",
         "len(stored) >= before",
-        (f"{RETRIES}::test_every_call_of_a_run_fails_once",),
+        (f"{RETRIES}::test_a_run_completes_whichever_call_fails_once",),
     ),
     Mutant(
-        "every error of a store is repeated",
+        "every error of a store is retried",
         "law 4",
         "stores/retrying.py::RetryingStore.repeat",
         "except Unavailable as error: return self.retry(error, act)",
         "except StoreError as error: return self.retry(error, act)",
-        (f"{RETRIES}::test_nothing_else_is_repeated",),
+        (f"{RETRIES}::test_other_errors_are_not_retried",),
     ),
     Mutant(
-        "a store is asked again under a lost lease",
+        "a store is called again under a lost lease",
         "law 6",
         "stores/retrying.py::RetryingStore.check",
         "self._lost is not None",
@@ -86,7 +86,7 @@ IN_LEASES = (
         "stores/retrying.py::RetryingStore._resumed",
         "line.offset < last if backwards else line.offset > last",
         "backwards in (True, False)",
-        (f"{RETRIES}::test_a_log_is_read_on_where_the_outage_began",),
+        (f"{RETRIES}::test_reading_continues_where_the_outage_began",),
     ),
     Mutant(
         "a server that does not answer blocks a run beyond its lease",
@@ -94,14 +94,14 @@ IN_LEASES = (
         "stores/postgres/connections.py::_with_time_limit",
         "not ready and is_time_up()",
         "not ready and not is_time_up",
-        (f"{OUTAGES}::test_the_tool_is_stopped_before_another_can_take_the_lease",),
+        (f"{OUTAGES}::test_the_tool_is_stopped_before_another_worker_can_take_the_lease",),
     ),
     Mutant(
-        "a server that is away ends the run",
+        "an outage of the server ends the run",
         "law 4",
         "stores/postgres/errors.py::connection_error",
         "StoreError if _PERMANENT_TEXTS.search(text) else Unavailable",
         "StoreError if _PERMANENT_TEXTS.search(text) else StoreError",
-        (f"{OUTAGES}::test_the_server_goes_away_while_a_reply_is_streamed",),
+        (f"{OUTAGES}::test_an_outage_while_a_reply_is_streamed",),
     ),
 )

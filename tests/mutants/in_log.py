@@ -1,29 +1,29 @@
-"""Mutants in `log/`: lines, codec, seal, end and proof."""
+"""Planted bugs in `log/`: lines, codec, seals and their verification."""
 
 from tests.mutants.mutant import Mutant
 
 IN_LOG = (
     Mutant(
-        "no LF behind a torn tail",
+        "no LF is written after a torn tail",
         "LOG-9, law 1",
         "log/integrity.py::LogEnd.seal",
         'b"\\n" if self.lacks_newline else b""',
         'b""',
         (
             "tests/stores/jsonl/test_store.py::TestJsonlStore::test_a_torn_tail_is_not_glued_to",
-            "tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",
+            "tests/faults/test_cut.py::test_bytes_after_the_last_line_never_prevent_an_append",
         ),
     ),
     Mutant(
-        "blanks at the end taken for a torn append",
+        "blanks at the end count as a torn append",
         "LOG-9",
         "log/integrity.py::LogEnd.add",
         'reader.torn.raw if reader.torn else b""',
         'typed.raw if self.lacks_newline else b""',
-        ("tests/faults/test_cut.py::test_loose_bytes_at_the_end_never_stop_an_append",),
+        ("tests/faults/test_cut.py::test_bytes_after_the_last_line_never_prevent_an_append",),
     ),
     Mutant(
-        "any place is the right place",
+        "the position of an append is not checked",
         "LOG-10, law 3",
         "log/integrity.py::can_append_after",
         "end.seq == after and len(end.torn_tail) == torn_bytes",
@@ -34,7 +34,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "the same seq twice",
+        "the same seq is assigned twice",
         "LOG-3, law 3",
         "log/integrity.py::LogEnd.advance",
         "self.seq += 1",
@@ -45,7 +45,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "an entry is appended as often as it is tried",
+        "a retried entry is appended again",
         "LOG-10, law 4",
         "log/integrity.py::find_appended",
         "id_of(body)",
@@ -56,7 +56,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "lines split at U+2028 too",
+        "lines are split at U+2028 too",
         "LOG-9, law 10",
         "log/lines.py::split_lines",
         "rest + block if rest else block",
@@ -72,37 +72,37 @@ IN_LOG = (
         ("tests/faults/test_hostile_lines.py::test_a_huge_line_stays_within_its_memory[100 MB-True]",),
     ),
     Mutant(
-        "an unreadable line is passed over in silence",
+        "an unreadable line is skipped without a report",
         "LOG-11, law 9",
         "log/lines.py::EntryReader._read_fragments",
         "self.damage.append(...)",
         "pass",
         (
             "tests/test_cases.py::test_damage_of_case",
-            "tests/faults/test_cut.py::test_a_cut_behind_a_noted_cut_is_a_new_one",
+            "tests/faults/test_cut.py::test_a_cut_after_a_noted_cut_is_reported_too",
         ),
     ),
     Mutant(
-        "glued records are one bad line",
+        "records joined on one line are one unreadable line",
         "LOG-9",
         "log/lines.py::EntryReader._read_fragments",
         "joined_records(line.raw)",
         "[], line.raw",
         (
             "tests/log/test_lines.py::test_glued_records",
-            "tests/faults/test_flip.py::test_glued_records_are_all_read_and_the_glue_is_reported",
+            "tests/faults/test_flip.py::test_joined_records_are_all_read_and_reported",
         ),
     ),
     Mutant(
-        "a nested object is a record",
+        "a nested object counts as an entry",
         "LOG-9, law 6",
         "log/lines.py::joined_records",
         "value is not None and not _may_be_nested(raw, at, end)",
         "value is not None",
-        ("tests/faults/test_flip.py::test_an_object_inside_a_cut_line_is_no_record",),
+        ("tests/faults/test_flip.py::test_an_object_inside_a_cut_line_is_not_an_entry",),
     ),
     Mutant(
-        "noted damage stays news",
+        "noted damage is reported again",
         "LOG-9",
         "log/lines.py::EntryReader._entry",
         'value.reason == "torn"',
@@ -110,26 +110,26 @@ IN_LOG = (
         ("tests/test_session.py::test_torn_tails_are_noted",),
     ),
     Mutant(
-        "a damaged line gives up its seq",
+        "the seq of a damaged line is assigned again",
         "LOG-3, law 3",
         "log/lines.py::EntryReader._count_unreadable",
         "acknowledged and seq is not None",
         "not acknowledged and seq is not None",
-        ("tests/faults/test_flip.py::test_a_damaged_last_line_keeps_its_place",),
+        ("tests/faults/test_flip.py::test_a_damaged_last_line_keeps_its_seq",),
     ),
     Mutant(
-        "what was read is encoded again",
+        "stored lines are encoded again",
         "LOG-8, law 10",
         "log/lines.py::EntryReader._entry",
         "Entry(raw, value, seq, offset, number)",
         "Entry(msgspec.json.encode(value), value, seq, offset, number)",
         (
             "tests/laws/test_round_trip.py::test_unknown_keys_keep_their_bytes",
-            "tests/faults/test_hostile_lines.py::test_values_come_out_as_they_went_in",
+            "tests/faults/test_hostile_lines.py::test_unusual_json_values_are_read_unchanged",
         ),
     ),
     Mutant(
-        "an unknown type is damage",
+        "an unknown type is reported as damage",
         "LOG-8, law 10",
         "log/codec.py::decode_slow_path",
         "return envelope",
@@ -140,7 +140,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "a newer version is read as ours",
+        "a newer version is read as this one",
         "LOG-7",
         "log/codec.py::decode_slow_path",
         "version > newest",
@@ -151,7 +151,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "an older version is left as it was",
+        "an older version is not converted",
         "LOG-7",
         "log/codec.py::decode_slow_path",
         "upcasters[older]",
@@ -159,7 +159,7 @@ IN_LOG = (
         ("tests/log/test_codec.py::test_older_lines_are_converted",),
     ),
     Mutant(
-        "a line that does not say its version is of today's",
+        "a line without a version is read as the newest",
         "LOG-7",
         "log/codec.py::decode",
         "value.v is not None or newest != _FIRST_VERSION",
@@ -180,7 +180,7 @@ IN_LOG = (
         "log/codec.py::_repaired",
         "_OUT_OF_RANGE in str(error)",
         "False",
-        ("tests/laws/test_round_trip.py::test_valid_json_survives_wherever_it_stands",),
+        ("tests/laws/test_round_trip.py::test_unusual_json_survives_in_every_place",),
     ),
     Mutant(
         "a lone surrogate makes an unknown type unreadable",
@@ -188,15 +188,15 @@ IN_LOG = (
         "log/codec.py::_without_lone_surrogates",
         "found[1]",
         "not found",
-        ("tests/laws/test_round_trip.py::test_valid_json_survives_wherever_it_stands",),
+        ("tests/laws/test_round_trip.py::test_unusual_json_survives_in_every_place",),
     ),
     Mutant(
-        "a changed key that stands twice keeps its old value",
+        "a repeated key keeps its old value once",
         "law 10",
         "log/codec.py::edit_line",
         "written.get",
         "written.pop",
-        ("tests/laws/test_round_trip.py::test_a_changed_key_that_stands_twice_is_changed_twice",),
+        ("tests/laws/test_round_trip.py::test_a_repeated_key_is_changed_at_every_place",),
     ),
     Mutant(
         "invalid UTF-8 raises",
@@ -204,10 +204,10 @@ IN_LOG = (
         "log/codec.py",
         "(msgspec.DecodeError, UnicodeDecodeError)",
         "(msgspec.DecodeError,)",
-        ("tests/faults/test_hostile_lines.py::test_a_hostile_line_costs_nobody_else",),
+        ("tests/faults/test_hostile_lines.py::test_a_hostile_line_affects_no_other_line",),
     ),
     Mutant(
-        "nesting as deep as the stack allows",
+        "the nesting depth is limited by the stack only",
         "LOG-11",
         "log/codec.py::_exceeded_limit",
         "depth > NESTING_MAX",
@@ -215,18 +215,18 @@ IN_LOG = (
         ("tests/faults/test_hostile_lines.py::test_nothing_is_written_that_could_not_be_read_back",),
     ),
     Mutant(
-        "ids may climb",
+        "ids may contain `..`",
         "law 13",
         "log/ids.py",
         'r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"',
         'r"[A-Za-z0-9./][A-Za-z0-9./_-]{0,127}"',
         (
             "tests/log/test_ids.py::test_invalid_ids",
-            "tests/faults/test_hostile_lines.py::test_a_hostile_line_costs_nobody_else",
+            "tests/faults/test_hostile_lines.py::test_a_hostile_line_affects_no_other_line",
         ),
     ),
     Mutant(
-        "a seal that forgets the line before it",
+        "the seal does not cover the seal before it",
         "law 1, LOG-1",
         "log/seal.py::SealChain._continue_from",
         "hashlib.sha256(h.encode())",
@@ -237,7 +237,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "a seal over half of the line",
+        "the seal covers half of the line",
         "law 1, LOG-1",
         "log/seal.py::SealChain.seal",
         "self._hash.update(head)",
@@ -248,7 +248,7 @@ IN_LOG = (
         ),
     ),
     Mutant(
-        "a last line without a seal is fine",
+        "a last line without a seal is accepted",
         "law 9",
         "log/integrity.py::verify_seals",
         "loose if chain.h else 0",
@@ -256,7 +256,7 @@ IN_LOG = (
         ("tests/log/test_seal.py::test_a_last_line_without_a_seal",),
     ),
     Mutant(
-        "one break is reported for ever after",
+        "one broken seal makes all later ones broken",
         "law 9",
         "log/seal.py::SealChain.accept",
         "self._continue_from(h)",

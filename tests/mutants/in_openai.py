@@ -1,4 +1,4 @@
-"""Mutants in `providers/openai/`: what goes back, what is told apart, and what is believed of a broken stream."""
+"""Planted bugs in `providers/openai/`: requests, parsing of streams, and broken streams."""
 
 from tests.mutants.mutant import Mutant
 
@@ -10,7 +10,7 @@ LIVING = "tests/providers/openai/test_living.py"
 
 IN_OPENAI = (
     Mutant(
-        "reasoning of another model goes back",
+        "reasoning of another model is sent back",
         "VIEW-5",
         "providers/openai/conversation.py::is_own",
         "message.provider == provider and message.model == request.model",
@@ -18,7 +18,7 @@ IN_OPENAI = (
         (f"{REQUESTS}::test_requests_are_valid", f"{RESPONSES}::test_another_model_gets_no_ids_and_no_reasoning"),
     ),
     Mutant(
-        "a call without a result is left without one",
+        "a tool call without a result is sent without one",
         "law 7",
         "providers/openai/conversation.py::_pair_reply",
         "(*results, *((each, unknown) for left in waiting.values() for each in left))",
@@ -26,7 +26,7 @@ IN_OPENAI = (
         (f"{REQUESTS}::test_requests_are_valid", f"{REQUESTS}::test_every_call_goes_out_with_a_result"),
     ),
     Mutant(
-        "ids of calls repeat in a request",
+        "ids of tool calls are repeated in a request",
         "law 7",
         "providers/openai/conversation.py::_unique_id",
         "free in taken",
@@ -34,7 +34,7 @@ IN_OPENAI = (
         (f"{REQUESTS}::test_ids_that_repeat_are_told_apart", f"{REQUESTS}::test_requests_are_valid"),
     ),
     Mutant(
-        "what is injected comes first",
+        "injected text comes first",
         "law 8",
         "providers/openai/responses_request.py::request_body",
         "[*history_items(request, params), *_injected_item(request.injected)]",
@@ -42,7 +42,7 @@ IN_OPENAI = (
         (f"{LIVING}::test_a_long_session_keeps_its_prefix", f"{REQUESTS}::test_a_request_begins_with_the_one_before"),
     ),
     Mutant(
-        "what is injected comes first in a chat",
+        "injected text comes first in Chat Completions",
         "law 8",
         "providers/openai/chat_request.py::_with_injected",
         '[*messages, {"role": "user", "content": tail}]',
@@ -50,7 +50,7 @@ IN_OPENAI = (
         (f"{LIVING}::test_a_long_session_keeps_its_prefix",),
     ),
     Mutant(
-        "reasoning goes out without what it led to",
+        "reasoning is sent without the item that follows it",
         "law 7",
         "providers/openai/responses_request.py::_unchanged_items",
         "parts and isinstance(parts[-1][0], Thinking)",
@@ -58,7 +58,7 @@ IN_OPENAI = (
         (f"{REQUESTS}::test_reasoning_at_the_end_leads_nowhere", f"{REQUESTS}::test_requests_are_valid"),
     ),
     Mutant(
-        "ids go back though their reasoning does not",
+        "ids are sent back without their reasoning",
         "law 7",
         "providers/openai/responses_request.py::can_be_sent_back",
         "bound.id is None or bound.after not in thoughts",
@@ -66,7 +66,7 @@ IN_OPENAI = (
         (f"{RESPONSES}::test_a_thought_that_was_taken_out_unties_its_reply",),
     ),
     Mutant(
-        "the parts of a summary run together",
+        "the parts of a summary are joined without a break",
         "VIEW-5",
         "providers/openai/responses_request.py::_split_texts",
         "size + len(SUMMARY_SEPARATOR)",
@@ -74,7 +74,7 @@ IN_OPENAI = (
         (f"{RESPONSES}::test_a_reply_agrees_with_the_sdk_and_goes_back_as_it_came",),
     ),
     Mutant(
-        "the input of a call is spelled anew",
+        "the input of a tool call is encoded again",
         "VIEW-5",
         "providers/openai/conversation.py::format_input",
         "None if spaced else _COMPACT",
@@ -85,7 +85,7 @@ IN_OPENAI = (
         ),
     ),
     Mutant(
-        "calls at one index are one call",
+        "tool calls at one index are merged",
         "law 6",
         "providers/openai/chat.py::ChatParser._add",
         "call is None or call.is_other(piece)",
@@ -93,7 +93,7 @@ IN_OPENAI = (
         (f"{CHAT}::test_calls_are_told_apart",),
     ),
     Mutant(
-        "half a call is a call",
+        "an incomplete tool call is emitted",
         "law 6",
         "providers/openai/chat.py::ChatParser._call_delta",
         "except ValueError: return None",
@@ -101,7 +101,7 @@ IN_OPENAI = (
         (f"{CHAT}::test_half_a_call",),
     ),
     Mutant(
-        "a stream that just ends is a reply",
+        "a stream without an end event counts as complete",
         "RUN-12",
         "providers/openai/chat.py::ChatParser.end",
         "self._reason is None",
@@ -109,7 +109,7 @@ IN_OPENAI = (
         (f"{CHAT}::test_a_stream_that_is_cut", f"{LIVING}::test_a_fault_is_in_the_log_and_wake_goes_on"),
     ),
     Mutant(
-        "an empty account is asked again and again",
+        "an exhausted account is retried",
         "RUN-12",
         "providers/openai/api.py",
         '{"insufficient_quota": "quota", **...}',

@@ -1,4 +1,4 @@
-"""Mutants in the kernel that several processes, kills and strangers' logs must find."""
+"""Planted bugs in the runtime that tests with several processes, kills and foreign logs must find."""
 
 from tests.mutants.mutant import Mutant
 
@@ -6,19 +6,19 @@ STREAMING = "tests/kernel/test_streaming.py"
 RUNAWAYS = "tests/faults/test_runaway_commands.py"
 PROCESSES = "tests/kernel/test_processes.py"
 EXERCISES = "tests/kernel/test_exercises.py"
-STRANGERS = "tests/kernel/test_strangers.py::test_a_dangling_call_of_others_is_never_run"
+STRANGERS = "tests/kernel/test_strangers.py::test_an_open_call_of_another_program_is_never_run"
 CONFIGURATION = "tests/kernel/test_configuration.py"
 
 IN_PROCESSES = (
     Mutant(
-        "shown before journalled",
+        "text is displayed before it is journaled",
         "law 5, RUN-8",
         "runtime/model_call.py::_ModelCallRun._emit",
         ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
         ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
-            f"{STREAMING}::test_killed_at_a_delta_and_begun_again",
+            f"{STREAMING}::test_killed_at_any_delta_and_replaced",
         ),
     ),
     Mutant(
@@ -33,7 +33,7 @@ IN_PROCESSES = (
         ),
     ),
     Mutant(
-        "no clean restart",
+        "a replaced reply is continued without a restart",
         "RUN-8",
         "runtime/model_call.py::_ModelCallRun._begin_on_channels.begin",
         "attempt > 1",
@@ -52,7 +52,7 @@ IN_PROCESSES = (
         (f"{STREAMING}::test_resumed_after_every_delta",),
     ),
     Mutant(
-        "resume is not kept to",
+        "`resume` is ignored after a crash",
         "RUN-8",
         "decide/retries.py::recovery_strategy",
         '"resume" if resumable and snapshot.policy.cut == "resume" else "replace"',
@@ -72,7 +72,7 @@ IN_PROCESSES = (
         ),
     ),
     Mutant(
-        "a cancelled turn goes on",
+        "a cancelled turn is continued",
         "law 6, RUN-12",
         "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Cancelled) for node in after)",
@@ -80,7 +80,7 @@ IN_PROCESSES = (
         (f"{STRANGERS}[cancelled_turn-as it is]",),
     ),
     Mutant(
-        "a call that was overtaken is run",
+        "an open tool call before a later prompt is run",
         "law 6",
         "decide/open_tool_calls.py::_not_own",
         "any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after)",
@@ -88,7 +88,7 @@ IN_PROCESSES = (
         (f"{STRANGERS}[later_prompt-as it is]",),
     ),
     Mutant(
-        "any call annotation makes a reply ours",
+        "any `call` entry makes a reply one of this session",
         "law 6",
         "projections/pending.py::_open_tool_call",
         "parent == reply.value.parent_id",
@@ -96,7 +96,7 @@ IN_PROCESSES = (
         (f"{STRANGERS}[foreign_call_for_the_reply-as it is]",),
     ),
     Mutant(
-        "results stand where they were written",
+        "results stay at the position of their entry",
         "law 7",
         "projections/context.py::_groups",
         "group = asking.get((_named_reply_id(node), call)) or asking.get((None, call)) or []",
@@ -104,14 +104,14 @@ IN_PROCESSES = (
         (f"{STRANGERS}[later_prompt-as it is]",),
     ),
     Mutant(
-        "fence not checked",
+        "the fence of a step is not checked",
         "law 6",
         "stores/jsonl/store.py::JsonlStore.append",
         "if fence is not None: self._check_fence(name, fence)",
         "",
         (
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-before pay-status1]",
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-before pay-status1]",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-paid-status3]",
         ),
     ),
     Mutant(
@@ -131,15 +131,15 @@ IN_PROCESSES = (
         (f"{PROCESSES}::test_a_wait_counts_as_a_step",),
     ),
     Mutant(
-        "replay knows no worker that left early",
+        "replay does not accept a worker that left early",
         "law 11, RUN-14",
         "runtime/replay/recorded_runtime.py::_RecordedClock.new_id",
         "isinstance(entry.value, Activity)",
         "isinstance(entry.value, Attention)",
-        (f"{PROCESSES}::test_no_history_lives_between_steps",),
+        (f"{PROCESSES}::test_no_state_is_kept_between_steps",),
     ),
     Mutant(
-        "a cancel is forgotten by a crash",
+        "a cancel is lost in a crash",
         "RUN-12",
         "decide/table.py::_cancel_requested",
         "CancelTurn(requests[0]) if requests and under_way else None",
@@ -150,7 +150,7 @@ IN_PROCESSES = (
         ),
     ),
     Mutant(
-        "nothing is kept of a cancelled reply",
+        "the text of a cancelled reply is dropped",
         "law 5, RUN-12",
         "runtime/model_call.py::_ModelCallRun.run",
         "self._write_partial",
@@ -164,14 +164,14 @@ IN_PROCESSES = (
         "running.stop_all(grace_s)",
         "os.kill(running.leader, signal.SIGKILL)",
         (
-            f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",
+            f"{PROCESSES}::test_a_cancel_ends_a_running_command",
             f"{RUNAWAYS}::test_a_cancel_ends_every_process[a session]",
             f"{RUNAWAYS}::test_a_time_limit_ends_every_process[a session]",
             f"{RUNAWAYS}::test_sigkill_of_the_worker_ends_every_process[a session]",
         ),
     ),
     Mutant(
-        "orphans of a command are out of reach",
+        "orphaned processes of a command are not ended",
         "RUN-12",
         "processes/supervisor.py::_run_inner",
         "_prctl(_PR_SET_CHILD_SUBREAPER, 1)",
@@ -179,19 +179,19 @@ IN_PROCESSES = (
         (f"{RUNAWAYS}::test_a_cancel_ends_every_process[a double fork in a session]",),
     ),
     Mutant(
-        "a command that could not be ended is called stopped",
+        "a command that could not be ended is reported as stopped",
         "law 6",
         "processes/supervisor.py::run_command",
         'running.ending() if running.is_reaper and running.is_childless() else "remains"',
         "running.ending()",
         (
-            f"{RUNAWAYS}::test_what_survives_a_time_limit_is_not_called_stopped",
-            f"{RUNAWAYS}::test_what_survives_a_cancel_is_told_in_the_log",
-            f"{RUNAWAYS}::test_without_proc_it_is_told_that_processes_may_be_left",
+            f"{RUNAWAYS}::test_a_process_that_survives_a_time_limit_is_named",
+            f"{RUNAWAYS}::test_a_process_that_survives_a_cancel_is_named_in_the_log",
+            f"{RUNAWAYS}::test_without_proc_the_result_says_that_processes_may_be_left",
         ),
     ),
     Mutant(
-        "a command that ended takes its daemons along",
+        "daemons are ended with their command",
         "RUN-12",
         "processes/supervisor.py::run_command",
         "running.kill_session",
@@ -199,7 +199,7 @@ IN_PROCESSES = (
         (f"{RUNAWAYS}::test_a_session_of_its_own_outlives_a_normal_end_and_is_named",),
     ),
     Mutant(
-        "a command that ended leaves its groups behind",
+        "process groups in the session of a command outlive it",
         "RUN-12",
         "processes/supervisor.py::run_command",
         "running.kill_session()",
@@ -231,15 +231,15 @@ IN_PROCESSES = (
         (f"{RUNAWAYS}::test_the_worker_and_both_supervisors_are_killed_at_once",),
     ),
     Mutant(
-        "nobody looks out for a cancel",
+        "cancels are not watched for",
         "RUN-12",
         "runtime/live.py::LiveRuntime.wait_for_cancel",
         'entry.value.mode == "cancel"',
         'entry.value.mode == "compact"',
-        (f"{PROCESSES}::test_a_cancel_ends_the_command_that_runs",),
+        (f"{PROCESSES}::test_a_cancel_ends_a_running_command",),
     ),
     Mutant(
-        "a person speaks into a busy session",
+        "a message is not queued while a session is busy",
         "RUN-11",
         "session.py::Session.say.compose",
         "not busy",
@@ -247,7 +247,7 @@ IN_PROCESSES = (
         (f"{PROCESSES}::test_a_steer_reaches_the_holder[alive-ChatState.-talking]",),
     ),
     Mutant(
-        "a steer is never taken up",
+        "a steering message is never used",
         "RUN-11",
         "decide/table.py::_steer",
         "next(..., None)",
@@ -258,13 +258,13 @@ IN_PROCESSES = (
         ),
     ),
     Mutant(
-        "a count lives in the process",
+        "a counter is kept in the process",
         "RUN-1, law 2",
         "runtime/model_call.py::_ModelCallRun.run",
         "state.answers",
         'setattr(_ModelCallRun, "n", getattr(_ModelCallRun, "n", -1) + 1) or _ModelCallRun.n',
         (
-            f"{PROCESSES}::test_no_history_lives_between_steps",
+            f"{PROCESSES}::test_no_state_is_kept_between_steps",
             f"{EXERCISES}::test_beginner_kill_the_process_and_the_conversation_continues",
         ),
     ),
@@ -274,33 +274,33 @@ IN_PROCESSES = (
         "runtime/model_call.py::_ModelCallRun.run",
         'self.step.runtime.open_provider(context.provider or "", context.model or "")',
         'self.step.runtime.open_provider(*__import__("os").environ["WAKELOG_MODEL"].split(":", 1))',
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_reply]",),
     ),
     Mutant(
-        "the folder is the waker's",
+        "the working folder is that of the process",
         "RUN-19, law 2",
         "runtime/step.py::Step.cwd",
         "self.header.cwd",
         '""',
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_reply]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_reply]",),
     ),
     Mutant(
-        "the policy is the default",
+        "the policy is the default one",
         "RUN-19, law 2",
         "decide/decisions.py::take_snapshot",
         "state.context",
         "None",
-        (f"{CONFIGURATION}::test_the_turn_ends_as_it_would_have[_killed_in_its_tool]",),
+        (f"{CONFIGURATION}::test_changed_configuration_does_not_change_the_turn[_killed_in_its_tool]",),
     ),
     Mutant(
-        "a tool that may never run twice is begun twice",
+        "a tool that may never run twice is started twice",
         "law 6, RUN-6",
         "decide/open_tool_calls.py::_unknown",
         'open_call.start_may_be_lost or open_call.replay == "never"',
         "open_call.start_may_be_lost",
         (
-            f"{CONFIGURATION}::test_what_a_tool_was_when_it_was_begun",
-            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken[Pay.-paid-status3]",
+            f"{CONFIGURATION}::test_a_started_tool_keeps_its_replay_word",
+            f"{PROCESSES}::test_a_stopped_worker_that_was_overtaken_cannot_write[Pay.-paid-status3]",
         ),
     ),
     Mutant(

@@ -1,4 +1,4 @@
-"""Planted bugs in `projections/`: what the model sees, what is open, what was spent, what holds."""
+"""Planted bugs in `projections/`: the context, open tool calls, usage and session state."""
 
 from tests.mutants.mutant import Mutant
 
@@ -7,7 +7,7 @@ SHARP = "tests/projections/test_sharp_edges.py"
 
 IN_PROJECTIONS = (
     Mutant(
-        "a fold keeps nothing",
+        "a compaction keeps no message",
         "VIEW-2, VIEW-4",
         "projections/context.py::_first_kept",
         "return at",
@@ -15,7 +15,7 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-26-fold-keeps]", f"{CASE}[whole-28-fold-twice]"),
     ),
     Mutant(
-        "the first fold speaks, not the last",
+        "the first compaction is used, not the last",
         "VIEW-4",
         "projections/context.py::_last_compaction",
         "range(len(nodes) - 1, -1, -1)",
@@ -23,7 +23,7 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-28-fold-twice]",),
     ),
     Mutant(
-        "the summary gets a word of our own",
+        "the summary gets additional text",
         "VIEW-2, law 8",
         "projections/context.py::_context_items",
         "Text(text=part.compaction.summary)",
@@ -31,14 +31,14 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-26-fold-keeps]", "tests/test_golden.py::test_their_contexts_never_change"),
     ),
     Mutant(
-        "what a person stopped is forgotten",
+        "the text of a cancelled reply is left out of the context",
         "RUN-12",
         "projections/context.py::_message",
         "isinstance(value, Cancelled)",
         "isinstance(value, Cancelled) and value.queued_id is None",
         (
             f"{CASE}[whole-106-stopped-in-mid-reply]",
-            "tests/runtime/test_model_call.py::test_what_was_stopped_stays_part_of_the_talk",
+            "tests/runtime/test_model_call.py::test_text_of_a_cancelled_reply_stays_in_the_context",
         ),
     ),
     Mutant(
@@ -69,7 +69,7 @@ IN_PROJECTIONS = (
         ),
     ),
     Mutant(
-        "a budget forgets the summary",
+        "a budget does not count the summary",
         "VIEW-1",
         "projections/context.py::_window_start",
         "max(1, plan.size - sum(message_tokens(message) for _, message in summary_items))",
@@ -85,7 +85,7 @@ IN_PROJECTIONS = (
         ("tests/test_golden.py::test_their_contexts_never_change",),
     ),
     Mutant(
-        "a started tool counts as not begun",
+        "a started tool counts as not started",
         "law 6",
         "projections/pending.py::_open_tool_call",
         "started + 1",
@@ -93,7 +93,7 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-10-started-call]", f"{CASE}[tail-11-started-safe]"),
     ),
     Mutant(
-        "damage behind a call proves that it never began",
+        "damage after a tool call counts as proof that it never started",
         "law 6",
         "projections/pending.py::_open_tool_call",
         "not inherited and reply.offset < branch.last_loss_offset",
@@ -101,7 +101,7 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-54-damage-behind-a-call]",),
     ),
     Mutant(
-        "provider ids tell calls apart",
+        "tool calls are identified by the provider's ids alone",
         "law 7",
         "projections/pending.py::_close_tool_call",
         "call.id == result.tool_call_id and result.reply_id in (None, reply.id)",
@@ -133,7 +133,7 @@ IN_PROJECTIONS = (
         ("tests/projections/test_usage.py::test_any_set_of_branches_costs_the_same",),
     ),
     Mutant(
-        "the first title wins",
+        "the first title is used",
         "ST-4",
         "projections/session_state.py::apply_to_session",
         "title or None",
@@ -141,11 +141,11 @@ IN_PROJECTIONS = (
         (f"{CASE}[whole-48-renamed-archived]",),
     ),
     Mutant(
-        "a fold does not carry the queue",
+        "a compaction does not carry the queue",
         "law 2, VIEW-3",
         "projections/session_state.py::carried_state_of",
         "msgspec.structs.replace(..., queue=queue)",
         "msgspec.structs.replace(..., queue=())",
-        ("tests/laws/test_carried_state.py::test_carried_state_equals_the_fold",),
+        ("tests/laws/test_carried_state.py::test_carried_state_equals_the_computed_state",),
     ),
 )

@@ -1,38 +1,38 @@
-"""Mutants in `replaying/`: what is told again, and what a replay must not pass over."""
+"""Planted bugs in `runtime/replay/`: what is replayed, and which differences a replay must report."""
 
 from tests.mutants.mutant import Mutant
 
 DELIVERING = "tests/runtime/test_delivery.py"
 VERIFY = "tests/runtime/replay/test_verification.py"
-PLAYS = "tests/laws/test_kernel_replay.py::test_whatever_happens_it_rests_and_can_be_replayed"
+PLAYS = "tests/laws/test_kernel_replay.py::test_any_session_becomes_idle_and_can_be_replayed"
 
 IN_REPLAYING = (
     Mutant(
-        "a replay compares nothing",
+        "a replay does not compare entries",
         "law 11, RUN-14",
         "runtime/replay/recording.py::ReplayStore._compare",
         "recorded.raw != line.raw",
         "False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "the last thing a worker did is where it parted",
+        "a replay continues after the first difference",
         "RUN-14",
         "runtime/replay/recording.py::ReplayStore.append",
         "self.ended",
         "False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "a replay waits for ever",
+        "a replay waits without a limit",
         "RUN-14",
         "runtime/replay/verification.py::_replay_worker",
         "stalled.done() and not waking.done()",
         "False",
-        (f"{VERIFY}::test_an_entry_that_no_worker_would_write_is_named",),
+        (f"{VERIFY}::test_removed_and_repeated_results_are_reported",),
     ),
     Mutant(
-        "any result of a reply is a sub-agent's",
+        "any result of a reply counts as that of a sub-agent",
         "law 11",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.run_subagent.is_over",
         "_is_result(entry, task.reply_id, task.tool_call_id)",
@@ -40,12 +40,12 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "a later failure to send is taken for one of the stream",
+        "a later send failure counts as one of the stream",
         "law 11, RUN-23",
         "runtime/replay/recorded_runtime.py::ReplayRuntime._send_failures",
         "order[last + 1 :]",
         "order",
-        (f"{DELIVERING}::test_both_channels_may_fail_in_any_order",),
+        (f"{DELIVERING}::test_failures_of_one_stream_are_written_in_the_order_of_channels",),
     ),
     Mutant(
         "a replayed channel never raises",
@@ -53,10 +53,10 @@ IN_REPLAYING = (
         "runtime/replay/recorded_runtime.py::_RecordedChannel.begin",
         "raise _RecordedFault(fault)",
         "pass",
-        (f"{DELIVERING}::test_every_store",),
+        (f"{DELIVERING}::test_delivery_on_every_store",),
     ),
     Mutant(
-        "a cut reply is told whole",
+        "an interrupted reply is replayed completely",
         "law 11",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.recorded_reply",
         "case ModelCall(reply_id=call.reply_id): return (parts, None)",
@@ -64,7 +64,7 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "what is clipped is told clipped",
+        "clipped text is replayed instead of the whole text",
         "law 11, VIEW-6",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.outcome",
         "self._blob_text(result.blob) if result.blob is not None else self.text_of(result.content)",
@@ -72,20 +72,20 @@ IN_REPLAYING = (
         (PLAYS,),
     ),
     Mutant(
-        "results the runtime wrote are given to it",
+        "results that the runtime wrote count as given",
         "RUN-14",
         "runtime/replay/recording.py::_is_written_by_runtime",
         "return True",
         "return False",
-        (f"{VERIFY}::test_other_words_are_found_where_they_stand",),
+        (f"{VERIFY}::test_a_changed_text_is_reported_at_its_line",),
     ),
     Mutant(
-        "the dead sit out their waits",
+        "a replay waits for crashed workers",
         "law 11, RUN-12",
         "runtime/replay/recorded_runtime.py::ReplayRuntime.sleep",
         "self.recording.worker_is_gone",
         "False",
-        (f"{VERIFY}::test_a_worker_that_was_gone_while_it_waited",),
+        (f"{VERIFY}::test_an_interrupted_retry_wait_replays_without_waiting",),
     ),
     Mutant(
         "a replay writes to the real blobs",
@@ -101,7 +101,7 @@ IN_REPLAYING = (
         "runtime/replay/verification.py::replay",
         "name = store.name(session)",
         '__import__("os").environ.get("WAKELOG_STORE")\nname = store.name(session)',
-        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+        (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
     Mutant(
         "a replay opens a file",
@@ -109,6 +109,6 @@ IN_REPLAYING = (
         "runtime/replay/verification.py::replay",
         "name = store.name(session)",
         'open("/dev/null").close()\nname = store.name(session)',
-        (f"{VERIFY}::test_nothing_outside_the_log_is_touched",),
+        (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Mutants in `session.py`, `reading.py` and `forking.py`: the one writer, and what is read through."""
+"""Planted bugs in `session.py`, `reading.py` and `forking.py`: appending, reading and inherited history."""
 
 from tests.mutants.mutant import Mutant
 
@@ -20,7 +20,7 @@ IN_SESSION = (
         ),
     ),
     Mutant(
-        "a retried entry is another entry",
+        "an entry with a known id is appended again",
         "law 4, LOG-10",
         "writer.py::SessionWriter._appended_before",
         "entry = self._log.tree.entry(value.id)\nif entry is None:\n    return None",
@@ -28,7 +28,7 @@ IN_SESSION = (
         (f"{SESSION}::test_an_entry_with_an_id_is_appended_once",),
     ),
     Mutant(
-        "two nodes under one parent, unasked",
+        "a parent that already has a child is accepted",
         "TREE-2, LOG-10",
         "writer.py::SessionWriter._stamped",
         "self._check_no_child(parent)",
@@ -36,14 +36,14 @@ IN_SESSION = (
         (f"{SESSION}::test_appending_below_a_node_with_children_is_a_conflict",),
     ),
     Mutant(
-        "people interrupt",
+        "messages to a running session are not queued",
         "law 7",
         "session.py::Session.say.compose",
         "not busy",
         "busy or not busy",
         (
             f"{SESSION}::test_messages_are_queued_while_the_agent_is_busy",
-            f"{WRITERS}::test_people_are_heard_while_another_process_holds_the_lease",
+            f"{WRITERS}::test_messages_are_queued_while_another_process_holds_the_lease",
         ),
     ),
     Mutant(
@@ -55,15 +55,15 @@ IN_SESSION = (
         (f"{SESSION}::test_torn_tails_are_noted",),
     ),
     Mutant(
-        "a session knows only what it has read",
+        "a session object does not see new entries of others",
         "law 2, TREE-3",
         "writer.py::SessionWriter._resolve",
         "self._catch_up()",
         "",
-        (f"{WRITERS}::test_what_another_writer_appended_can_be_named_at_once",),
+        (f"{WRITERS}::test_entries_of_another_writer_can_be_referenced_at_once",),
     ),
     Mutant(
-        "the lease is not shown",
+        "an append does not pass its lease",
         "law 6",
         "writer.py::SessionWriter._append",
         "lease.fence if lease else None",
@@ -79,7 +79,7 @@ IN_SESSION = (
         (f"{SESSION}::test_newer_logs_are_not_written_to",),
     ),
     Mutant(
-        "the name says whose a session is",
+        "a session is identified by its name",
         "ST-1",
         "identity.py::is_chat_of",
         "identity is None or not identity.is_of(agent, sender)",
@@ -90,7 +90,7 @@ IN_SESSION = (
         ),
     ),
     Mutant(
-        "sub-agents and imports are the latest chat",
+        "sub-agents and imports count as the latest chat",
         "ST-1",
         "identity.py::is_chat_of",
         'identity.origin is None or (identity.origin == "fork" and _has_user_message(store, name))',
@@ -98,7 +98,7 @@ IN_SESSION = (
         (f"{SUITE}::test_only_chats_are_the_latest",),
     ),
     Mutant(
-        "a fork in which no person has spoken is the latest chat",
+        "a fork without a prompt counts as the latest chat",
         "ST-1",
         "identity.py::_has_user_message",
         "reader = EntryReader()",
@@ -106,7 +106,7 @@ IN_SESSION = (
         (f"{SUITE}::test_only_chats_are_the_latest",),
     ),
     Mutant(
-        "old sessions of a pair are not looked for",
+        "older sessions of a pair are not found",
         "ST-1",
         "identity.py::_latest_of",
         "stems(agent, sender)",
@@ -114,7 +114,7 @@ IN_SESSION = (
         (f"{SUITE}::test_old_stores_keep_working",),
     ),
     Mutant(
-        "recall trusts a query with the identity",
+        "recall compares session names only",
         "ST-1, VIEW-7",
         "hooks/builtin.py::_has_same_pair",
         "(row.name, row.agent, row.sender) == wanted",
@@ -122,7 +122,7 @@ IN_SESSION = (
         ("tests/hooks/test_builtin_memory.py::test_only_the_exact_pair_is_recalled",),
     ),
     Mutant(
-        "a compaction forgets the state",
+        "a compaction does not carry the state",
         "law 2, VIEW-3",
         "writer.py::SessionWriter.append_compaction.compose",
         "build_carried_state(tree, place, self.rules_version)",
@@ -130,7 +130,7 @@ IN_SESSION = (
         ("tests/test_reading.py::test_reading_the_tail_does_not_grow_with_the_log",),
     ),
     Mutant(
-        "active is everything",
+        "reading the active part reads everything",
         "VIEW-3",
         "reading.py::read_active",
         "tail is None or first is None or not _header_seal_matches(first)",
@@ -138,7 +138,7 @@ IN_SESSION = (
         ("tests/test_reading.py::test_reading_the_tail_does_not_grow_with_the_log",),
     ),
     Mutant(
-        "a fork does not say where it came from",
+        "a fork does not name its parent",
         "TREE-4",
         "forking.py::fork",
         "type(session).create(..., parent=Origin(session=owner, entry=target, h=find_seal(node.raw)))",
@@ -154,7 +154,7 @@ IN_SESSION = (
         (f"{FORKING}::test_open_calls_are_settled",),
     ),
     Mutant(
-        "a changed parent goes unnoticed",
+        "a changed parent is not noticed",
         "TREE-4, law 9",
         "reading.py::inherit_parent_branch",
         "tip is None or find_seal(tip.raw) != origin.h",
@@ -162,7 +162,7 @@ IN_SESSION = (
         (f"{FORKING}::test_a_missing_or_changed_parent_is_reported",),
     ),
     Mutant(
-        "a queue without an end",
+        "the length of the queue is not limited",
         "RUN-11",
         "session.py::Session.say.compose",
         "self._check_queue()",

@@ -1,4 +1,4 @@
-"""Mutants in what holds for a whole session: its queue, its end, its uptime, and whether it is dormant."""
+"""Planted bugs in the state of a session: its queue, its end, its uptime, and whether it is dormant."""
 
 from tests.mutants.mutant import Mutant
 
@@ -20,7 +20,7 @@ IN_STATE = (
         (MOVED, "tests/test_cases.py::test_case[whole-120-queued-on-a-branch-that-was-left]"),
     ),
     Mutant(
-        "a message is taken up on each branch",
+        "a queued message is used on each branch",
         "RUN-22",
         "projections/queue.py::waiting_messages",
         "(queued for queued in found if queued.id not in taken)",
@@ -36,7 +36,7 @@ IN_STATE = (
         (f"{QUEUE}::test_requests_do_not_move_with_the_head",),
     ),
     Mutant(
-        "rules 1 find the queue of rules 2",
+        "a worker of rules 1 uses the queue of rules 2",
         "RUN-22, law 11",
         "decide/decisions.py::take_snapshot",
         "queue_at_head(tree, open_work.queue, rules_version)",
@@ -44,7 +44,7 @@ IN_STATE = (
         (f"{QUEUE}::test_rules_1_take_up_on_their_own_branch_only",),
     ),
     Mutant(
-        "older compactions are not read past",
+        "reading stops at compactions of rules 1",
         "RUN-22",
         "log/tail.py::read_tail",
         "search.is_complete and not (queue and search.lacks_queue)",
@@ -52,7 +52,7 @@ IN_STATE = (
         (READ_PAST, "tests/laws/test_tail.py::test_tail_equals_whole_where_versions_are_mixed"),
     ),
     Mutant(
-        "what was read past is not recorded",
+        "a queue found before an older compaction is not recorded",
         "RUN-22",
         "writer.py::SessionWriter.acquire",
         "self._queue_to_record()",
@@ -68,7 +68,7 @@ IN_STATE = (
         (f"{SUITE}::test_a_writer_that_has_not_seen_the_end", f"{ENDING}::test_a_compaction_does_not_hide_the_end"),
     ),
     Mutant(
-        "an ended session can be taken up",
+        "an ended session can be woken",
         "RUN-21",
         "writer.py::SessionWriter.acquire",
         "self._check_not_ended()",
@@ -76,7 +76,7 @@ IN_STATE = (
         (f"{SUITE}::test_an_ended_session_accepts_names_only",),
     ),
     Mutant(
-        "open calls do not keep a session from its end",
+        "a session with open tool calls can be ended",
         "RUN-21",
         "session.py::Session._work_dropped_by_end",
         "dropped.needs_force and not force",
@@ -92,7 +92,7 @@ IN_STATE = (
         (f"{SUITE}::test_a_session_that_is_run_is_not_ended",),
     ),
     Mutant(
-        "a dead worker is up until the next one comes",
+        "the uptime counts a dead worker until the next one",
         "ST-3",
         "projections/usage.py::_after_activity",
         (
@@ -107,7 +107,7 @@ IN_STATE = (
         (f"{UPTIME}::test_a_worker_that_did_nothing_counts_nothing",),
     ),
     Mutant(
-        "what people write counts as work",
+        "the uptime counts entries of people",
         "ST-3",
         "projections/usage.py::UptimeCounter.add",
         "self.uptime.attached_at is not None and _is_written_by_worker(value, self._reruns)",
@@ -115,7 +115,7 @@ IN_STATE = (
         (f"{UPTIME}::test_a_worker_that_did_nothing_counts_nothing",),
     ),
     Mutant(
-        "sums of rules 1 are believed",
+        "uptime sums of rules 1 are used",
         "ST-3",
         "projections/usage.py::_carried_uptime",
         "case Compaction(state=CarriedState() as state) if state.rules >= 2: ...",
@@ -147,7 +147,7 @@ IN_STATE = (
         ("tests/cli/commands/test_end.py::test_a_retry_is_a_request_to_run",),
     ),
     Mutant(
-        "what is dormant is woken with the rest",
+        "dormant sessions are woken with the others",
         "RUN-15",
         "app/runner.py::BatchWake._woken",
         "is_dormant(session.tree)",

@@ -1,4 +1,4 @@
-"""Mutants in `stores/`: durability, the append lock, leases, names, links, and the derived index."""
+"""Planted bugs in `stores/`: durability, the append lock, leases, names, links, and the derived index."""
 
 from tests.mutants.mutant import Mutant
 
@@ -14,7 +14,7 @@ WRITERS = "tests/faults/test_writers.py"
 
 IN_STORES = (
     Mutant(
-        "no sync",
+        "an append is not synced",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._sync",
         "os.fdatasync",
@@ -28,7 +28,7 @@ IN_STORES = (
         "log.fail()",
         "os.fdatasync(log.log)\nlog.fail()",
         (
-            f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",
+            f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",
             f"{DISK}::test_one_failed_sync_loses_nothing_that_was_acknowledged",
         ),
     ),
@@ -38,18 +38,18 @@ IN_STORES = (
         "stores/jsonl/store.py::JsonlStore._sync",
         "log.fail()",
         "",
-        (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
+        (f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",),
     ),
     Mutant(
-        "a failed sync is nobody's business",
+        "a failed sync is ignored",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._sync",
         "raise ... from error",
         "pass",
-        (f"{DISK}::test_a_failed_sync_is_never_tried_again_on_its_descriptor",),
+        (f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",),
     ),
     Mutant(
-        "a failed write is forgotten",
+        "a failed write is ignored",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._write",
         "log.end = None",
@@ -64,7 +64,7 @@ IN_STORES = (
         "written = end.seal(body)\nos.ftruncate(log.log, end.size - len(end.torn))",
         (
             f"{SUITE}::test_a_torn_tail_is_not_glued_to",
-            "tests/faults/test_cut.py::test_a_cut_behind_a_noted_cut_is_a_new_one",
+            "tests/faults/test_cut.py::test_a_cut_after_a_noted_cut_is_reported_too",
         ),
     ),
     Mutant(
@@ -81,7 +81,7 @@ IN_STORES = (
         "stores/jsonl/session_names.py::SessionNames._is_created",
         "self._sync()",
         "",
-        (f"{DISK}::test_a_session_is_synced_before_it_is_told",),
+        (f"{DISK}::test_a_session_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
         "a new folder's name is not synced",
@@ -89,15 +89,15 @@ IN_STORES = (
         "stores/jsonl/folder.py::Folder._make_checked",
         "_sync_or_undo(path)",
         "",
-        (f"{DISK}::test_a_session_is_synced_before_it_is_told",),
+        (f"{DISK}::test_a_session_is_synced_before_it_is_acknowledged",),
     ),
     Mutant(
-        "no lock among processes",
+        "processes do not lock a log",
         "LOG-10, law 3",
         "stores/jsonl/log_locks.py::AppendLock._is_held",
         "fcntl.flock(log.lock, _TRY_LOCK)",
         "pass",
-        (f"{WRITERS}::test_the_writers_really_did_meet",),
+        (f"{WRITERS}::test_control_the_writers_write_at_the_same_time",),
     ),
     Mutant(
         "a forked child shares its parent's lock",
@@ -127,7 +127,7 @@ IN_STORES = (
         ),
     ),
     Mutant(
-        "memory does not check the fence",
+        "the memory store does not check the fence",
         "law 6, law 12",
         "stores/memory.py::MemoryStore._check_fence",
         "log.lease is None or log.lease.fence != fence",
@@ -143,7 +143,7 @@ IN_STORES = (
         (f"{LEASES}::test_a_lease_ends_by_the_clock_since_boot", f"{SUITE}::test_an_expired_holder_is_overtaken"),
     ),
     Mutant(
-        "the dead keep their lease",
+        "a dead process keeps its lease",
         "law 6",
         "stores/jsonl/log_locks.py::LeaseFiles.in_force",
         "None if record.process.is_dead else record",
@@ -151,7 +151,7 @@ IN_STORES = (
         (f"{LEASES}::test_a_killed_holder_has_no_lease", f"{LEASES}::test_a_reused_pid_is_not_its_predecessor"),
     ),
     Mutant(
-        "who cannot be seen is dead",
+        "a process of another container counts as dead",
         "law 6",
         "stores/process_identity.py::ProcessIdentity.is_dead",
         "(self.boot, self.pids) == (boot_id(), pid_namespace())",
@@ -159,7 +159,7 @@ IN_STORES = (
         (f"{LEASES}::test_a_process_of_another_container_is_not_taken_for_dead",),
     ),
     Mutant(
-        "a zombie is alive",
+        "a zombie counts as alive",
         "law 6",
         "stores/process_identity.py::process_start_time",
         '(b"Z", b"X")',
@@ -175,7 +175,7 @@ IN_STORES = (
         (f"{LEASES}::test_a_lease_from_another_boot_is_void",),
     ),
     Mutant(
-        "leases live by the wall clock",
+        "leases are measured by the wall clock",
         "law 3, law 6",
         "stores/process_identity.py::seconds_since_boot",
         'time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))',
@@ -202,20 +202,20 @@ IN_STORES = (
         (f"{REFUSED}::test_a_folder_of_the_store_that_is_a_link_is_refused",),
     ),
     Mutant(
-        "an id link is believed",
+        "an id link is not checked",
         "law 2, law 13",
         "stores/jsonl/session_names.py::SessionNames._linked_name",
         "name is None or self._id_of(name) not in (session, None)",
         "name is None",
-        (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_an_id_link_that_lies_is_not_believed"),
+        (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_a_wrong_id_link_is_ignored"),
     ),
     Mutant(
-        "everybody may write everywhere",
+        "folders of other users are written to",
         "law 13",
         "stores/jsonl/folder.py::Folder._make_checked",
         "self.custody.check_owner(...)",
         "",
-        (f"{REFUSED}::test_a_folder_of_somebody_else_is_not_written_to",),
+        (f"{REFUSED}::test_a_folder_of_another_user_is_not_written_to",),
     ),
     Mutant(
         "folders are open to all",
@@ -234,7 +234,7 @@ IN_STORES = (
         (f"{FOREIGN}::test_folders_are_created_private_whatever_the_umask",),
     ),
     Mutant(
-        "a wake looks at no owner",
+        "a wake does not check owners",
         "law 13",
         "runtime/wake.py::wake",
         "check_files(session)",
@@ -242,39 +242,42 @@ IN_STORES = (
         (f"{FOREIGN}::test_a_wake_is_refused_before_anything_is_written",),
     ),
     Mutant(
-        "files that a group may write are private",
+        "files that a group may write count as private",
         "law 13",
         "stores/ownership.py",
         "stat.S_IWGRP | stat.S_IWOTH",
         "stat.S_IWOTH",
-        (f"{FOREIGN}::test_every_change_of_every_file", f"{FOREIGN}::test_a_shared_group"),
+        (
+            f"{FOREIGN}::test_every_file_that_is_not_private_is_reported",
+            f"{FOREIGN}::test_a_trusted_group_may_write_to_the_store",
+        ),
     ),
     Mutant(
-        "a trusted group makes its files free for all",
+        "files of a trusted group may be writable by all",
         "law 13",
         "stores/ownership.py::OwnershipChecks._make_exposure",
         "by_all and bool(found.st_mode & stat.S_IWOTH)",
         "by_all and bool(found.st_mode & stat.S_IWOTH) and not self._trust.gids",
-        (f"{FOREIGN}::test_a_shared_group",),
+        (f"{FOREIGN}::test_a_trusted_group_may_write_to_the_store",),
     ),
     Mutant(
-        "the logs that a fork reads through are not judged",
+        "the parents of a fork are not checked for owners",
         "law 13",
         "runtime/checks.py::check_files",
         "found += session.store.custody(parent)",
         "pass",
-        (f"{FOREIGN}::test_a_fork_is_judged_with_the_logs_that_it_reads_through",),
+        (f"{FOREIGN}::test_a_fork_is_checked_together_with_its_parents",),
     ),
     Mutant(
-        "blobs are not judged",
+        "blobs are not checked for owners",
         "law 13",
         "runtime/checks.py::check_files",
         "blobs = _referenced_blobs(session)",
         "blobs: list[str] = []",
-        (f"{FOREIGN}::test_every_change_of_every_file",),
+        (f"{FOREIGN}::test_every_file_that_is_not_private_is_reported",),
     ),
     Mutant(
-        "folders above the store are not judged",
+        "folders above the store are not checked for owners",
         "law 13",
         "stores/jsonl/folder.py::Folder.exposures",
         "yield from self._checked_path(above, self.custody.exposure_above, follow=True)",
@@ -282,7 +285,7 @@ IN_STORES = (
         (f"{FOREIGN}::test_folders_above_the_store",),
     ),
     Mutant(
-        "a reader makes a lock file",
+        "a reader creates a lock file",
         "law 9",
         "stores/jsonl/folder.py::Folder.settled_size",
         "self.open_lock(name, make=False)",
@@ -290,7 +293,7 @@ IN_STORES = (
         (f"{REFUSED}::test_reading_makes_no_file", f"{REFUSED}::test_reading_a_folder_that_cannot_be_written"),
     ),
     Mutant(
-        "creating twice makes two",
+        "creating a session twice makes two",
         "ST-7",
         "stores/jsonl/session_names.py::SessionNames.create",
         "self._linked_name(session)",
@@ -298,7 +301,7 @@ IN_STORES = (
         (f"{SUITE}::test_create_twice_is_create_once", f"{WRITERS}::test_four_processes_ensure_the_same_sessions"),
     ),
     Mutant(
-        "ids are free again without their links",
+        "ids can be used again without their links",
         "ST-7, law 2",
         "stores/jsonl/session_names.py::SessionNames._creating",
         "self._link_all()",
@@ -306,7 +309,7 @@ IN_STORES = (
         (f"{WRITERS}::test_an_id_stays_taken_when_the_links_are_gone",),
     ),
     Mutant(
-        "a creator takes over a number in use",
+        "a new session takes a number in use",
         "LOG-10, ST-1",
         "stores/jsonl/session_names.py::SessionNames._is_created",
         "os.link(draft, path)",
@@ -314,7 +317,7 @@ IN_STORES = (
         (f"{SUITE}::test_creators_at_once",),
     ),
     Mutant(
-        "senders are taken as they are",
+        "senders are not escaped in file names",
         "ST-1, ST-2, law 13",
         "log/session_names.py::name_part",
         "_readable(text)",
@@ -325,7 +328,7 @@ IN_STORES = (
         ),
     ),
     Mutant(
-        "senders that look alike share a name",
+        "different senders share a file name",
         "ST-1",
         "log/session_names.py::name_part",
         'f"{_truncated(readable, room) or _EMPTY}{_DIGEST_SIGN}{_digest(text)}"',
@@ -336,7 +339,7 @@ IN_STORES = (
         ),
     ),
     Mutant(
-        "names that a file system takes for one",
+        "names may differ only by case",
         "ST-1, ST-2",
         "log/session_names.py::name_part",
         "readable == text == _case_folded(text)",
@@ -344,7 +347,7 @@ IN_STORES = (
         ("tests/log/test_session_names.py::test_no_file_system_confuses_two_names",),
     ),
     Mutant(
-        "hidden characters in names",
+        "names contain invisible characters",
         "law 13",
         "log/session_names.py::_is_letter",
         '(category[0] == "L" or category == "Nd") and char not in _INVISIBLE',
@@ -360,7 +363,7 @@ IN_STORES = (
         (f"{SUITE}::test_latest_is_the_highest_number",),
     ),
     Mutant(
-        "numbers begin anew behind an old name",
+        "numbers start again after an old name",
         "ST-1",
         "stores/session_numbers.py::last_old_number",
         "split_name(first.name)[1] or 0",
@@ -368,15 +371,15 @@ IN_STORES = (
         (f"{SUITE}::test_creators_of_one_pair_at_once",),
     ),
     Mutant(
-        "links stay missing",
+        "missing links are not recreated",
         "ST-2, law 2",
         "stores/jsonl/session_names.py::SessionNames._relink_titles",
         "title and link not in links.get(name, [])",
         "not title",
-        (f"{JSONL}::test_missing_links_are_made",),
+        (f"{JSONL}::test_missing_links_are_recreated",),
     ),
     Mutant(
-        "titles pile up",
+        "links of old titles are kept",
         "ST-2",
         "stores/jsonl/session_names.py::SessionNames._retitle",
         'os.unlink(os.path.join(self._folder.path, "by-title", link))',
@@ -384,7 +387,7 @@ IN_STORES = (
         (f"{JSONL}::test_titles_are_links",),
     ),
     Mutant(
-        "memory forgets what it was told before",
+        "the memory store does not find an id again",
         "law 12",
         "stores/memory.py::MemoryStore._append",
         "find_appended(body, self._lines(log, after), after=after)",
@@ -392,7 +395,7 @@ IN_STORES = (
         (f"{MEMORY}::test_an_entry_is_appended_once",),
     ),
     Mutant(
-        "memory hides damage",
+        "the memory store hides damage",
         "law 12, law 9",
         "stores/memory.py::MemoryStore._lines",
         "lines_after(split_lines([bytes(log.data)]), after)",
@@ -405,7 +408,7 @@ IN_STORES = (
         "stores/catalog/index_file.py::IndexTables.changes",
         "before != (stat.size, stat.changed)",
         "(before or (-1, 0))[0] < stat.size",
-        ("tests/stores/catalog/test_indexing.py::test_a_log_that_was_changed_is_read_whole",),
+        ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
     ),
     Mutant(
         "a damaged index is an error",
@@ -416,7 +419,7 @@ IN_STORES = (
         ("tests/stores/catalog/test_index_file.py::test_damaging_or_deleting_the_index_changes_no_answer",),
     ),
     Mutant(
-        "a stopped writer is waited for without end",
+        "a stopped writer is waited for without a limit",
         "LOG-10",
         "stores/locking.py::Wait.left_s",
         "waited_s >= self._limit_s",
@@ -424,12 +427,12 @@ IN_STORES = (
         (f"{STOPPED}::test_threads_share_the_limit",),
     ),
     Mutant(
-        "a stopped process in the queue keeps SQLite's writers out",
+        "a stopped process in the queue blocks SQLite's writers",
         "LOG-10",
         "stores/sqlite/file.py::SqliteFile._queue",
         "except StoreBusy: ...",
         "except ZeroDivisionError: ...",
-        (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_keeps_no_one_from_writing",),
+        (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_blocks_no_writer",),
     ),
     Mutant(
         "locks of other sessions are held while one is waited for",

@@ -1,4 +1,4 @@
-"""Mutants in `tools/`: effects, receipts and what becomes of a command."""
+"""Planted bugs in `tools/`: effects, receipts and running commands."""
 
 from tests.mutants.mutant import Mutant
 
@@ -24,12 +24,12 @@ IN_TOOLS = (
         (f"{CHANGES}::test_killed_at_every_step_a_change_happens_once",),
     ),
     Mutant(
-        "a receipt is never sure",
+        "the receipt of a file that another program changed is `not begun`",
         "RUN-6",
         "tools/file_changes.py::_receipt",
         '"not begun" if now == intent.before else "cannot say"',
         '"not begun"',
-        (f"{CHANGES}::test_a_file_answers_for_the_call",),
+        (f"{CHANGES}::test_the_receipt_compares_the_file_with_both_digests",),
     ),
     Mutant(
         "a refusal is forgotten",
@@ -37,34 +37,34 @@ IN_TOOLS = (
         "tools/function_tool.py::FunctionTool.run",
         "if _REFUSED in call.intent: ...",
         "",
-        (f"{FUNCTION}::test_what_was_refused_stays_refused",),
+        (f"{FUNCTION}::test_a_refusal_in_prepare_is_kept",),
     ),
     Mutant(
-        "a receipt that fails says that nothing happened",
+        "a failing receipt counts as not started",
         "law 6, RUN-6",
         "tools/function_tool.py::FunctionTool._answer",
         '"not begun" if isinstance(answer, str) and answer == "not begun" else "cannot say"',
         '"cannot say" if answer == "cannot say" else "not begun"',
-        (f"{FUNCTION}::test_the_three_answers",),
+        (f"{FUNCTION}::test_the_three_answers_of_a_receipt",),
     ),
     Mutant(
-        "a tool without a word may be replayed",
+        "a tool without a replay word may run again",
         "law 6",
         "tools/function_tool.py::tool",
         "FunctionTool(function, name=name, replay=replay)",
         'FunctionTool(function, name=name, replay="safe")',
-        (f"{FUNCTION}::test_a_plain_function_becomes_a_careful_tool",),
+        (f"{FUNCTION}::test_the_default_replay_word_is_never",),
     ),
     Mutant(
-        "a node leads out of the working directory",
+        "a link leads out of the working directory",
         "law 13",
         "tools/files.py::WorkingDirectory.resolve",
         "real_path = os.path.realpath(...)",
         "real_path = os.path.abspath(...)",
-        (f"{FILES}::test_no_way_leads_out",),
+        (f"{FILES}::test_paths_outside_of_the_working_folder_are_refused",),
     ),
     Mutant(
-        "what is left out is not counted",
+        "omitted output is not counted",
         "VIEW-6",
         "decide/wording.py::clip",
         "len(whole) - len(head) - len(tail)",
@@ -72,7 +72,7 @@ IN_TOOLS = (
         (f"{CLIP}::test_every_byte_is_kept_or_counted",),
     ),
     Mutant(
-        "a stopped command runs on",
+        "a stopped command is not killed",
         "RUN-12",
         "processes/command.py::_RunningCommand.end",
         "self._close_lifeline()\nawait self._gone.wait()",

@@ -1,4 +1,4 @@
-"""Mutants in `log/tree.py` and `log/tail.py`: the branches, the head, and reading from the end."""
+"""Planted bugs in `log/tree.py` and `log/tail.py`: branches, the head, and reading from the end."""
 
 from tests.mutants.mutant import Mutant
 
@@ -24,7 +24,7 @@ IN_TREE = (
         (f"{CASE}[whole-18-fork-leaves-head]", f"{CASE}[whole-22-interleaved]"),
     ),
     Mutant(
-        "a branch ends at its fold",
+        "a branch ends at its compaction",
         "TREE-5, VIEW-4, law 1",
         "log/tree.py::Tree._walk",
         "self._parents[at]",
@@ -32,7 +32,7 @@ IN_TREE = (
         (f"{CASE}[whole-26-fold-keeps]", f"{CASE}[whole-28-fold-twice]"),
     ),
     Mutant(
-        "no bridge over a lost parent",
+        "a node with a lost parent is not bridged",
         "law 9, TREE-1",
         "log/tree.py::Tree._parent_of",
         "if found is None:\n    ...\n    return self._last_node",
@@ -40,7 +40,7 @@ IN_TREE = (
         (f"{CASE}[whole-53-bridged]",),
     ),
     Mutant(
-        "a bridge nobody hears of",
+        "a bridged node is not reported",
         "law 9, LOG-9",
         "log/tree.py::Tree._parent_of",
         "self._report(...)",
@@ -80,7 +80,7 @@ IN_TREE = (
         ("tests/log/test_tree.py::test_a_fork_copies_nothing",),
     ),
     Mutant(
-        "the tail stops at the fold itself",
+        "the tail begins at the compaction itself",
         "VIEW-3, law 2",
         "log/tail.py::_Search._follow_parent",
         "self._kept == value.id",
@@ -88,7 +88,7 @@ IN_TREE = (
         (f"{TAIL}::test_tail_equals_whole",),
     ),
     Mutant(
-        "the tail trusts a gap",
+        "the tail ignores a gap",
         "law 2, law 9",
         "log/tail.py::_verified_entries",
         "behind if behind.seq == entry.seq + 1 and _seal_matches(behind.raw, entry.raw, torn) else None",

@@ -1,4 +1,4 @@
-"""Runs the tests that a mutant names against a copy of the source with that mutant in it, and judges.
+"""Run the tests that a mutant names against a copy of the source with that mutant in it, and check that they fail.
 
 A mutant is dead if every test it names turned red. A run in which a named test was not even collected, or
 which did not come to an end, proves nothing and counts as survival.
@@ -21,7 +21,7 @@ _PATIENCE_WITH_ALL_S = 1_800
 
 
 class Verdict(NamedTuple):
-    """How it went: dead or not, and why."""
+    """The result for a mutant: whether it is dead, and why."""
 
     mutant: Mutant
     is_dead: bool
@@ -29,7 +29,7 @@ class Verdict(NamedTuple):
 
 
 def judge(mutant: Mutant) -> Verdict:
-    """Plants a mutant and looks who notices."""
+    """Plant a mutant and run the tests that it names."""
     try:
         ended = tested(mutant, mutant.red, patience_s=PATIENCE_S)
     except (LookupError, RuntimeError) as error:
@@ -43,19 +43,19 @@ def judge(mutant: Mutant) -> Verdict:
 
 
 def green_without(tests: Sequence[str]) -> list[str]:
-    """The tests that are not green without any mutant; none, if all is well."""
+    """The tests that fail without any mutant; empty, if all pass."""
     ended = tested(None, tests, patience_s=_PATIENCE_WITH_ALL_S)
     return [test for test in tests if outcome(ended, test) != "green"]
 
 
 def outcome(ended: dict[str, str], test: str) -> str:
-    """How a named test ended: one with parameters is red if one of them is."""
+    """The outcome of a named test: one with parameters is red if one of its cases is."""
     found = {how for node, how in ended.items() if node == test or node.startswith((test + "[", test + "::"))}
     return "red" if "red" in found else "green" if found else "missing"
 
 
 def tested(mutant: Mutant | None, tests: Sequence[str], *, patience_s: float) -> dict[str, str]:
-    """Runs tests with a mutant, or with none; gives how each ended."""
+    """Run tests with a mutant, or with none; return the outcome of each."""
     with tempfile.TemporaryDirectory(prefix="wakelog-mutant-") as folder:
         report, place = os.path.join(folder, "report"), plant(mutant, folder)
         more = {"PYTHONPATH": os.pathsep.join((place, ROOT)), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,4 +1,7 @@
-"""All mutants, room by room, and the rows that at least one of them must break."""
+"""All mutants, by the part of the source they are in.
+
+The laws and requirements that at least one of them must break.
+"""
 
 from tests.mutants.in_anthropic import IN_ANTHROPIC
 from tests.mutants.in_blobs import IN_BLOBS

@@ -85,7 +85,7 @@ def test_an_expression():
     "old", ["self.size > LIMIT and self.open", "self.size>LIMIT and(self.open)", "(self.size > LIMIT\n and self.open)"]
 )
 def test_layout_does_not_matter(old):
-    """Neither of the piece nor of the source: line breaks, comments and parentheses are no part of a tree."""
+    """Neither of the piece nor of the source: line breaks, comments and parentheses are not part of a tree."""
     assert plant("Box.room", old, "False")[1] == ["if (False):"]
 
 
@@ -123,7 +123,7 @@ def test_statements():
 
 
 def test_the_beginning_of_a_function():
-    """An empty old text inserts behind the docstring."""
+    """An empty old text inserts after the docstring."""
     assert plant("Box.fill", "", "return 1")[1][0] == "return 1"
     assert plant("Box.only", "", "return 1")[1][-1] == "return 1"
     assert plant("size", "", "a = 1") == ([], ["a = 1"])
@@ -166,7 +166,7 @@ def test_a_part_of_a_string():
 
 
 def test_an_expression_in_an_f_string():
-    """The whole string is written anew, because its parts have no exact place on every version of Python."""
+    """The whole string is written again, because its parts have no exact position on every version of Python."""
     assert plant("Box.room", 'f"too large: {self.size} of {LIMIT}"', "''")[1] == ["raise ValueError((''))"]
     assert plant("Box.room", "LIMIT", "0", occurrence=2)[1] == ["raise ValueError((f'too large: {self.size} of {0}'))"]
 
@@ -197,7 +197,7 @@ def test_clauses():
     ],
 )
 def test_it_refuses(place, old, why):
-    """A piece that is not there, that is there more often, or that stands in another scope."""
+    """A piece that is missing, that occurs more than once, or that is in another scope."""
     with pytest.raises(NotFound) as found:
         replaced(TEXT, place, old, "0")
     assert why in str(found.value)
@@ -212,7 +212,7 @@ def test_occurrence():
             replaced(TEXT, "Box.room", "self.size", "0", wrong)
 
 
-def test_more_dots_than_before():
-    """Nothing could stand for them."""
+def test_more_dots_than_in_the_old_text_are_refused():
+    """Nothing could replace them."""
     with pytest.raises(NotFound, match="2 places to fill"):
         replaced(TEXT, "Box.fill", "self.log(...)", "self.log(..., ...)")

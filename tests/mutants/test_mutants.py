@@ -1,4 +1,6 @@
-"""Tests of the mutants: all can be planted, every row is broken by one, and a few are killed on every run.
+"""Tests of the mutants: all can be planted, every law and requirement is broken by one.
+
+A few are killed on every run.
 
 `make mutants` plants them all; here a handful shows that planting, importing and judging work.
 """
@@ -14,11 +16,11 @@ from tests.mutants.run import green_without, judge, outcome
 from tests.mutants.table import MUST_BREAK, MUTANTS
 
 QUICK = (
-    "the same seq twice",
-    "lines split at U+2028 too",
+    "the same seq is assigned twice",
+    "lines are split at U+2028 too",
     "head entries are ignored",
-    "a started tool counts as not begun",
-    "a creator takes over a number in use",
+    "a started tool counts as not started",
+    "a new session takes a number in use",
 )
 
 
@@ -60,8 +62,8 @@ def test_every_row_is_broken_by_one():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 25
 
 
-def test_a_mutant_that_does_not_apply_fails_loudly():
-    """A piece that is not there is an error, and no death."""
+def test_a_mutant_that_does_not_apply_is_an_error():
+    """A piece of source that is missing is an error, not a dead mutant."""
     stray = Mutant(
         "stray", "law 1", "log/integrity.py::LogEnd.seal", "nothing", "0", ("tests/log/test_integrity.py::test_places",)
     )
@@ -71,7 +73,7 @@ def test_a_mutant_that_does_not_apply_fails_loudly():
 
 
 def test_a_harmless_mutant_survives():
-    """The judge can say no: a change that breaks nothing kills no test."""
+    """A change that breaks nothing makes no test fail."""
     harmless = Mutant(
         "harmless",
         "law 1",
@@ -84,7 +86,7 @@ def test_a_harmless_mutant_survives():
     assert green_without(harmless.red) == []
 
 
-def test_a_test_that_is_not_there_is_not_red():
+def test_a_missing_test_is_not_red():
     """A run that collected nothing proves nothing."""
     missing = ("tests/log/test_integrity.py::test_that_nobody_wrote",)
     assert not judge(MUTANTS[0]._replace(red=missing)).is_dead

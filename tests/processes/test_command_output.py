@@ -1,4 +1,4 @@
-"""A command's output: shown as it comes, kept whole up to a bound, and the rest is counted."""
+"""Output of a command: shown as it comes, kept completely up to a limit, and the rest is counted (law 5)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,14 +15,14 @@ def played(pieces, limit):
 
 
 @given(pieces_of_bytes)
-def test_what_was_shown_is_what_is_returned(pieces):
-    """Law 5: however the bytes are cut, live and final text are one."""
+def test_live_text_equals_the_returned_text(pieces):
+    """Law 5: wherever the bytes are split."""
     shown, text = played(pieces, 1_000)
     assert shown == text == b"".join(pieces).decode("utf-8", "replace")
 
 
 @given(st.lists(st.text("abc", max_size=30).map(str.encode), max_size=30), st.integers(2, 60))
-def test_above_the_bound_the_middle_is_counted(pieces, limit):
+def test_above_the_limit_the_omitted_middle_is_counted(pieces, limit):
     whole = b"".join(pieces).decode()
     _, text = played(pieces, limit)
     if text == whole:
@@ -33,10 +33,10 @@ def test_above_the_bound_the_middle_is_counted(pieces, limit):
     assert len(head) + int(left_out) + len(tail) == len(whole)
 
 
-def test_up_to_the_bound_nothing_is_left_out():
+def test_up_to_the_limit_nothing_is_omitted():
     assert played([b"abc", b"def"], 6)[1] == "abcdef"
 
 
-def test_showing_stops_with_a_word():
+def test_live_output_ends_with_a_notice_at_the_limit():
     shown, _ = played([b"abcd", b"efgh", b"ijkl", b"mnop"], 4)
     assert shown == "abcd\n[the output is too long to be shown live]\n"

@@ -1,4 +1,4 @@
-"""What the tests of providers share: requests made by hand, and whole answers."""
+"""Requests made by hand, and complete answers, for the tests of providers."""
 
 import asyncio
 

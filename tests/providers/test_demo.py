@@ -1,6 +1,7 @@
-"""The demo model: real tools, in order, and an honest word about what came of them."""
+"""The demo model: it calls real tools in order, and reports their results."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,8 +18,9 @@ def ask(*messages, tools=TOOLS, **more):
 
 
 def run_turn(prompt, outcome, before=()):
-    """Plays a turn to its end as a harness would: the calls made, and the last text."""
-    messages, made = [*before, user(prompt)], []
+    """Run a turn to its end as a runtime would: return the calls made, and the last text."""
+    messages = [*before, user(prompt)]
+    made: list[list[tuple[str, Any]]] = []
     for answers in range(20):
         answer = ask(*messages, answers=answers)
         assert isinstance(answer[-1], Finished)
@@ -38,13 +40,13 @@ def fine(call):
 
 
 def test_a_turn_with_a_tool():
-    """Issue 3, item 2: it asks for the tool, and then says what came of it."""
+    """It calls the tool, and then reports its result."""
     made, text = run_turn("read notes.txt", lambda call: ("first\nsecond\n", False))
     assert made == [[("read", {"path": "notes.txt"})]]
     assert text == "Done: read notes.txt\n    first\n    second"
 
 
-def test_steps_one_after_the_other():
+def test_steps_run_one_after_the_other():
     """Each step waits for the results of the one before; files named together are one step."""
     made, text = run_turn("read a and b, then run make", fine)
     assert made == [[("read", {"path": "a"}), ("read", {"path": "b"})], [("shell", {"command": "make"})]]
@@ -60,15 +62,15 @@ def test_steps_one_after_the_other():
 
 
 def test_an_earlier_turn_does_not_count():
-    """How far a turn has come is counted from its own prompt."""
+    """The progress of a turn is counted from its own prompt."""
     (call,) = calls_of(ask(user("read a")))
     before = [user("read a"), assistant("", call), result(call, "x"), assistant("Done")]
     made, _ = run_turn("read a", fine, before=before)
     assert made == [[("read", {"path": "a"})]]
 
 
-def test_it_stops_where_something_fails():
-    """Law 6: what failed, or may or may not have run, is told and not tried again."""
+def test_it_stops_at_a_failed_step():
+    """Law 6: a failed or unknown result is reported and not tried again."""
     made, text = run_turn("run make, then read log.txt", lambda call: ("unknown whether this ran", True))
     assert made == [[("shell", {"command": "make"})]]
     assert text == (
@@ -76,21 +78,21 @@ def test_it_stops_where_something_fails():
     )
 
 
-def test_a_call_without_a_result():
+def test_a_call_without_a_result_is_reported_as_unknown():
     (call,) = calls_of(ask(user("run make")))
     assert text_of(ask(user("run make"), assistant("", call))) == "I do not know what came of this: run `make`."
 
 
 def test_the_same_request_gets_the_same_reply():
-    """Law 2: nothing is kept between calls; ids of calls differ from place to place."""
+    """Law 2: no state is kept between calls; ids of tool calls differ by position."""
     provider = DemoProvider()
     asked = request(user("read a and b"), tools=TOOLS, answers=4)
     assert deltas(provider, asked) == deltas(provider, asked) == deltas(DemoProvider(), asked)
     assert [call.id for call in calls_of(deltas(provider, asked))] == ["call_4_0", "call_4_1"]
 
 
-def test_every_cut_can_be_resumed():
-    """RUN-8: it declares that it can go on, so it does, at every place."""
+def test_a_reply_can_be_resumed_at_every_position():
+    """RUN-8: it declares that it can resume."""
     whole = text_of(ask(user("hello")))
     for said in range(len(whole) + 1):
         assert whole[:said] + text_of(ask(user("hello"), prefill=whole[:said])) == whole
@@ -103,8 +105,8 @@ def test_text_comes_in_small_pieces():
 
 
 @pytest.mark.parametrize("prompt", ["hello", "run pwd and then dance"])
-def test_what_it_can_do(prompt):
-    """Where nothing matches, nothing is run, and three lines say what would be."""
+def test_an_unknown_prompt_gets_a_help_text(prompt):
+    """Nothing is run, and three lines list what it understands."""
     answer = ask(user(prompt))
     assert calls_of(answer) == []
     assert text_of(answer).count("\n") == 2
@@ -112,15 +114,15 @@ def test_what_it_can_do(prompt):
         assert words in text_of(answer)
 
 
-def test_only_what_is_offered():
-    """It speaks of no tool it was not given."""
+def test_the_help_text_names_declared_tools_only():
+    """Without tools it says so."""
     text = text_of(ask(user("hello"), tools=TOOLS[:1]))
     assert "read FILE" in text
     assert "COMMAND" not in text
     assert "no tools" in text_of(ask(user("hello"), tools=()))
 
 
-def test_a_missing_tool_is_named_before_anything_is_done():
+def test_a_missing_tool_is_named_before_any_call():
     answer = ask(user("read a, then run make and then ask an agent to rest"), tools=TOOLS[:1])
     assert calls_of(answer) == []
     assert "the tools agent, shell" in text_of(answer)
@@ -128,7 +130,7 @@ def test_a_missing_tool_is_named_before_anything_is_done():
     assert "I have no tools" in text_of(ask(user("read a"), tools=()))
 
 
-def test_a_tool_of_your_own():
+def test_a_tool_of_the_caller_can_be_called():
     weather = {"name": "weather", "description": "", "schema": {}}
     (call,) = calls_of(ask(user('use weather with {"town": "Rome"}'), tools=(weather,)))
     assert (call.name, call.input) == ("weather", {"town": "Rome"})
@@ -141,17 +143,17 @@ def test_long_results_are_shortened():
     assert len(text) < 12 * 200
 
 
-def test_a_result_that_says_nothing():
+def test_an_empty_result_is_reported():
     assert run_turn("run true", lambda call: ("\n", False))[1].endswith("    (nothing)")
 
 
-def test_without_a_prompt():
-    """A window may have left the prompt behind: then it says so little as it knows."""
+def test_a_context_without_a_prompt():
+    """A window may have dropped the prompt."""
     assert "did not understand" in text_of(ask(assistant("something")))
 
 
 def test_a_summary_is_an_extract():
-    """RUN-16: for a compaction it tells what was asked, with what, and how it ended, and calls no tool."""
+    """RUN-16: a compaction lists the prompts, the tools and the last result, and calls no tool."""
     (call,) = calls_of(ask(user("read a")))
     history = [user("read a " + "word " * 100), assistant("", call), result(call, "x" * 900), assistant("It is x.")]
     answer = ask(*history, user("Summarise: read b"), purpose="compaction")
@@ -165,14 +167,14 @@ def test_a_summary_is_an_extract():
 
 
 def test_a_summary_stays_short():
-    """RUN-16: however long the session, its summary has a bound."""
+    """RUN-16: the length of a summary is limited, however long the session."""
     history = [message for number in range(500) for message in (user(f"{number} " + "y" * 999), assistant("z " * 99))]
     assert len(text_of(ask(*history, user("Summarise."), purpose="compaction"))) < 42 * 200
     assert text_of(ask(user("Summarise."), purpose="compaction")) == "Nothing was asked."
 
 
 def test_with_the_real_tools(tmp_path):
-    """Issue 3, item 2: it really uses the tools, under the names that they have for their arguments."""
+    """It calls the built-in tools with their own argument names."""
     tools = {tool.name: tool for tool in builtin_tools(str(tmp_path))}
 
     def outcome(call):
@@ -191,7 +193,7 @@ def test_with_the_real_tools(tmp_path):
 
 
 async def really(tool, call):
-    """Runs a call as the harness does: the intent first."""
+    """Run a call as the runtime does: with the intent of `prepare`."""
     asked = ToolInvocation(reply_id="r1", tool_call_id=call.id, arguments=call.input)
     intent = await tool.prepare(asked)
     return await tool.run(msgspec.structs.replace(asked, intent=intent))

@@ -1,4 +1,4 @@
-"""Plain words become tool calls, whole or not at all."""
+"""The demo model's sentences become tool calls, completely or not at all."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ def wished(prompt):
     ],
 )
 def test_one_step(prompt, tool, given):
-    """Issue 3, item 2: what the demo model understands."""
+    """The sentences that the demo model understands."""
     assert wished(prompt) == [[(tool, given)]]
 
 
@@ -64,7 +64,7 @@ def test_steps_in_order(prompt):
 
 
 @pytest.mark.parametrize("prompt", ["read a, b and c", "read a and b, and c", "read the files a,b,c"])
-def test_calls_at_once(prompt):
+def test_files_named_together_are_one_reply_with_several_calls(prompt):
     """Files named together are read together: one reply with several calls."""
     assert wished(prompt) == [[("read", {"path": path}) for path in "abc"]]
 
@@ -87,8 +87,8 @@ def test_calls_at_once(prompt):
         "run " + "x" * 5_000,
     ],
 )
-def test_whole_or_not_at_all(prompt):
-    """Half of a request is somebody else's request: where a piece makes no sense, nothing is wished for."""
+def test_a_partly_understood_prompt_makes_no_call(prompt):
+    """Where one part of a prompt is not understood, no part of it is run."""
     assert parse_prompt(prompt) is None
 
 
@@ -98,8 +98,8 @@ def test_whole_or_not_at_all(prompt):
         st.sampled_from(["run", "read", "a.txt", "then", "and", "to", "in", "with", '"', "'", "`", ",", "\n"])
     ).map(" ".join)
 )
-def test_any_text_is_an_answer(prompt):
-    """Law 13: no text makes the rules fail, and none of what they wish for is shorter than a word."""
+def test_any_text_is_accepted(prompt):
+    """Law 13: no text makes the rules fail, and every parsed step has a tool and a title."""
     for step in parse_prompt(prompt) or ():
         assert step
         assert all(wish.tool and wish.title for wish in step)

@@ -1,4 +1,4 @@
-"""docs/providers.md says what the code does: names, params and fault words are compared."""
+"""docs/providers.md matches the code: names, parameters and fault words are compared."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def names(shape):
 
 
 def test_every_provider_is_named():
-    """RUN-8: what can be asked for is what is written there."""
+    """RUN-8: every provider of the code, and no other."""
     spelled = [row[0].strip("`") for row in rows("")]
     assert ", ".join(spelled) == _MODEL_FORMS
     assert [name.partition(":")[0] for name in spelled] == list(_PROVIDERS)

@@ -1,4 +1,4 @@
-"""The input of a call, out of what a model wrote: whatever can be kept in a log, and nothing else."""
+"""The input of a tool call, parsed from the text of a model: only values that a log can hold are accepted."""
 
 import pytest
 
@@ -16,19 +16,19 @@ def _nested(levels):
 @pytest.mark.parametrize(
     ("text", "value"), [("", {}), (" \n", {}), ("{}", {}), ("3", 3), ("null", None), ('{"a": [1, {}]}', {"a": [1, {}]})]
 )
-def test_what_a_text_spells(text, value):
+def test_valid_inputs(text, value):
     assert parse_tool_input(text) == value
 
 
 @pytest.mark.parametrize("text", ["{", "{]", "nan", '"\ud83d"', _nested(101), _nested(300), _nested(100_000)])
-def test_what_spells_nothing(text):
-    """Law 6: a call that could not be written into the log is not made."""
+def test_invalid_inputs(text):
+    """Law 6: a call that cannot be written into the log is not made."""
     with pytest.raises(ValueError):
         parse_tool_input(text)
 
 
-def test_the_deepest_can_be_kept():
-    """RUN-8: what a model says is no mistake of whoever wakes it."""
+def test_the_deepest_accepted_input_fits_into_an_entry():
+    """RUN-8."""
     story = SessionBuilder(MemoryStore())
     call = ToolCall(id="c", name="look", input=parse_tool_input(_nested(99)))
     story.session.append(Message(message=Reply(content=(call,))))

@@ -1,4 +1,4 @@
-"""Providers are found by name, and only when asked for."""
+"""Providers are found by name, and loaded only when needed."""
 
 import subprocess
 import sys
@@ -18,27 +18,27 @@ from wakelog.providers import open_provider, split_model
         ("other:model-1", ("other", "model-1")),
     ],
 )
-def test_a_model_is_split(text, parts):
-    """Issue 3, item 2: `--model PROVIDER:MODEL`."""
+def test_a_model_name_is_split(text, parts):
+    """`--model PROVIDER:MODEL`."""
     assert split_model(text) == parts
 
 
 @pytest.mark.parametrize("text", ["", ":", ":x", "scripted:"])
-def test_a_model_that_names_nothing(text):
+def test_an_incomplete_model_name_is_refused(text):
     with pytest.raises(UsageError) as error:
         split_model(text)
     assert "scripted:FILE" in error.value.hint
 
 
-def test_opening(tmp_path):
-    """Issue 3, item 2: both offline models open by name."""
+def test_both_offline_models_open_by_name(tmp_path):
+    """`open_provider` accepts their names."""
     script = tmp_path / "script.jsonl"
     script.write_text('{"text":"Hello"}\n')
     assert open_provider("scripted", str(script)).name == "scripted"
     assert open_provider("demo", "demo").name == "demo"
 
 
-def test_an_unknown_provider_lists_what_there_is():
+def test_the_error_for_an_unknown_provider_lists_all_providers():
     with pytest.raises(UsageError) as error:
         open_provider("scriptd", "x")
     assert "'scriptd'" in error.value.message
@@ -68,8 +68,8 @@ def test_what_is_wrong_is_said_before_an_sdk_is_loaded(provider, params):
     assert shown.stdout == "[]\n"
 
 
-def test_a_provider_nobody_asked_for_is_not_loaded():
-    """DESIGN 9, start-up: splitting a name loads no provider."""
+def test_an_unused_provider_is_not_imported():
+    """Splitting a name imports no provider."""
     code = (
         "import sys; from wakelog.providers import split_model; split_model('demo');"
         "print([n for n in sys.modules if n.startswith('wakelog.providers.')])"

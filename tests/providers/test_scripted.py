@@ -1,4 +1,4 @@
-"""The scripted model: the same place in the script gives the same reply, whoever asks and however often."""
+"""The scripted model: the same position in the script gives the same reply."""
 
 import asyncio
 
@@ -10,7 +10,6 @@ from tests.providers.asking import assistant, calls_of, deltas, request, text_of
 from wakelog.errors import UsageError
 from wakelog.log.content import Faulted, Finished, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.projections.context import estimate_tokens, message_tokens
-from wakelog.providers import playback
 from wakelog.providers.scripted import ScriptedProvider
 
 
@@ -21,7 +20,7 @@ def write(tmp_path, *lines):
 
 
 def test_the_order_of_deltas():
-    """Issue 3, item 2: thinking, text, calls, the end."""
+    """Reasoning, text, tool calls, the end."""
     calls = [{"name": "read", "input": {"path": "a"}}, {"name": "list"}, {"name": "list", "id": "mine"}]
     provider = ScriptedProvider([{"text": "abcdef", "thinking": "hm", "toolCalls": calls, "deltaChars": 4}])
     *answer, finished = deltas(provider, request())
@@ -37,8 +36,8 @@ def test_the_order_of_deltas():
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(1, 70))
-def test_pieces_are_the_text(text, thinking, size):
-    """RUN-10: cutting a reply loses and adds nothing, and no piece is longer than was asked for."""
+def test_the_pieces_are_the_whole_text(text, thinking, size):
+    """RUN-10: splitting a reply loses and adds nothing, and no piece is longer than `deltaChars`."""
     provider = ScriptedProvider([{"text": text, "thinking": thinking, "deltaChars": size}])
     answer = deltas(provider, request())
     assert (text_of(answer), thinking_of(answer)) == (text, thinking)
@@ -47,8 +46,8 @@ def test_pieces_are_the_text(text, thinking, size):
     assert all(0 < len(piece) <= size for piece in pieces)
 
 
-def test_the_place_comes_from_the_request():
-    """Law 2: the provider keeps no count; any order of asking gives the reply of that place."""
+def test_the_position_comes_from_the_request():
+    """Law 2: the provider keeps no count; in any order, a request gets the reply of its position."""
     provider = ScriptedProvider([{"text": word, "toolCalls": [{"name": "read"}]} for word in ("one", "two", "three")])
     for place in (2, 0, 1, 1, 0):
         answer = deltas(provider, request(answers=place))
@@ -56,8 +55,8 @@ def test_the_place_comes_from_the_request():
         assert calls_of(answer)[0].id == f"call_{place}_0"
 
 
-def test_streams_at_once_do_not_meet():
-    """Law 2: two calls under way at once share nothing."""
+def test_concurrent_streams_are_independent():
+    """Law 2."""
     provider = ScriptedProvider([{"text": "a" * 40, "deltaChars": 3}, {"text": "b" * 40, "deltaChars": 3}])
 
     async def collect(place):
@@ -69,8 +68,8 @@ def test_streams_at_once_do_not_meet():
     assert [text_of(answer) for answer in asyncio.run(both())] == ["a" * 40, "b" * 40]
 
 
-def test_delays_lie_between_deltas(monkeypatch):
-    """Issue 3, item 2: `delayMs` between two deltas; without one others still get their turn."""
+def test_delays_are_between_deltas(monkeypatch):
+    """`delayMs` between two deltas; without one other tasks still run in between."""
     slept = []
     real = asyncio.sleep
 
@@ -78,7 +77,7 @@ def test_delays_lie_between_deltas(monkeypatch):
         slept.append(seconds)
         await real(0)
 
-    monkeypatch.setattr(playback.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     replies = [{"text": "abcdef", "deltaChars": 2, "delayMs": 250}, {"text": "abcd", "deltaChars": 2}]
     provider = ScriptedProvider(replies)
     deltas(provider, request())
@@ -88,7 +87,7 @@ def test_delays_lie_between_deltas(monkeypatch):
 
 
 def test_usage_is_the_estimate():
-    """DESIGN 3: figures of offline sessions are those that budgets are counted in."""
+    """RUN-16: the usage of offline sessions is the estimate that budgets are compared with."""
     asked = request(user("x" * 40), assistant("y" * 41), system="s" * 8)
     provider = ScriptedProvider([{"text": "abcde", "thinking": "fgh", "toolCalls": [{"name": "read", "input": 1}]}])
     usage = deltas(provider, asked)[-1].usage
@@ -103,8 +102,8 @@ def test_usage_and_stop_reason_as_given():
     assert finished == Finished("length", usage=Usage(input_tokens=7, output_tokens=8, cost_micros=9))
 
 
-def test_a_fault_comes_behind_the_text():
-    """RUN-12: what came before the failure was said, and the failure is a value."""
+def test_a_fault_comes_after_the_text():
+    """RUN-12: the text before the failure is emitted, and the failure is a value."""
     error = {"kind": "overloaded", "message": "busy", "retryable": True, "delayMs": 1500}
     provider = ScriptedProvider([{"text": "so far", "error": error}, {"error": {"kind": "refused"}}])
     assert deltas(provider, request()) == [TextDelta("so far"), Faulted("overloaded", "busy", True, 1500)]
@@ -112,8 +111,8 @@ def test_a_fault_comes_behind_the_text():
 
 
 @pytest.mark.parametrize(("count", "says"), [(0, "0 replies"), (1, "1 reply,"), (2, "2 replies")])
-def test_past_the_end(tmp_path, count, says):
-    """Issue 3, item 2: a script that is over is a fault that says so and is not worth another try."""
+def test_a_request_after_the_end_of_the_script_is_a_fault(tmp_path, count, says):
+    """It is not retryable."""
     path = write(tmp_path, *['{"text":"x"}'] * count)
     for place in (count, count + 5):
         (fault,) = deltas(ScriptedProvider.from_file(path), request(answers=place, prefill="x"))
@@ -126,7 +125,7 @@ def test_past_the_end(tmp_path, count, says):
 
 
 def test_resume_gives_the_rest():
-    """RUN-8: with every prefix of the text, what comes behind it makes it whole, and nothing is thought again."""
+    """RUN-8: for every prefix of the text, the resumed reply is the rest, without reasoning."""
     text = "Hello, wörld \U0001f600!"
     reply = {"text": text, "thinking": "hm", "deltaChars": 3, "toolCalls": [{"name": "read"}]}
     provider = ScriptedProvider([reply], can_resume=True)
@@ -138,8 +137,8 @@ def test_resume_gives_the_rest():
 
 
 @pytest.mark.parametrize("prefill", ["hello", "Hello!", "Hello, world and more"])
-def test_resume_of_something_else_is_a_fault(prefill):
-    """RUN-8: a reply is never glued to a beginning that was not its own."""
+def test_resuming_another_text_is_a_fault(prefill):
+    """RUN-8: a reply never continues a text that it does not begin with."""
     (fault,) = deltas(ScriptedProvider([{"text": "Hello, world"}], can_resume=True), request(prefill=prefill))
     assert fault.kind == "cannot_resume"
 
@@ -152,8 +151,8 @@ def test_a_model_that_cannot_resume_does_not():
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_is_a_list(tmp_path):
-    """Issue 3, item 2: a reply a line; empty lines mean nothing."""
+def test_a_script_file_has_one_reply_per_line(tmp_path):
+    """Empty lines are ignored."""
     provider = ScriptedProvider.from_file(write(tmp_path, '{"text":"one"}', "", "  ", '{"text":"two"}\r'))
     assert provider.can_resume is False
     assert [text_of(deltas(provider, request(answers=place))) for place in (0, 1)] == ["one", "two"]
@@ -162,7 +161,7 @@ def test_a_file_is_a_list(tmp_path):
 @pytest.mark.parametrize(
     ("options", "can"), [('{"canResume":true}', True), ('{"canResume":false}', False), ("{}", False)]
 )
-def test_options_stand_in_the_first_line(tmp_path, options, can):
+def test_options_are_in_the_first_line(tmp_path, options, can):
     provider = ScriptedProvider.from_file(write(tmp_path, f'{{"options":{options}}}', '{"text":"one"}'))
     assert provider.can_resume is can
     assert text_of(deltas(provider, request())) == "one"
@@ -194,7 +193,7 @@ def test_options_stand_in_the_first_line(tmp_path, options, can):
     ],
 )
 def test_a_bad_line_is_named(tmp_path, line, says):
-    """Bad input: the file, the line and what is wrong, before anything is played."""
+    """The error has the file, the line and the reason, before anything is played."""
     path = write(tmp_path, '{"text":"fine"}', "", line)
     with pytest.raises(UsageError) as error:
         ScriptedProvider.from_file(path)
@@ -209,8 +208,8 @@ def test_bad_options(tmp_path, line):
         ScriptedProvider.from_file(path)
 
 
-def test_what_a_tool_is_given_is_not_looked_into(tmp_path):
-    """Arguments are the tool's affair: keys that we know mean nothing there."""
+def test_tool_arguments_are_not_checked(tmp_path):
+    """Keys of the script format have no meaning there."""
     line = '{"toolCalls":[{"name":"x","input":{"error":{"a":1},"usage":[{"b":2}],"toolCalls":3}}]}'
     (call,) = calls_of(deltas(ScriptedProvider.from_file(write(tmp_path, line)), request()))
     assert call.input == {"error": {"a": 1}, "usage": [{"b": 2}], "toolCalls": 3}
@@ -220,7 +219,7 @@ def test_a_bad_reply_in_a_list():
     with pytest.raises(UsageError, match="reply 2 of the script"):
         ScriptedProvider([{"text": "fine"}, {"txt": "not"}])
     with pytest.raises(UsageError, match="reply 1 of the script"):
-        ScriptedProvider(["text"])
+        ScriptedProvider(["text"])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("name", ["missing.jsonl", ".", "nul\0byte"])
@@ -229,7 +228,7 @@ def test_a_file_that_cannot_be_read(tmp_path, name):
         ScriptedProvider.from_file(f"{tmp_path}/{name}")
 
 
-def test_bytes_that_are_no_text(tmp_path):
+def test_a_script_that_is_not_text_is_refused(tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_bytes(b'{"text":"\xff"}\n')
     with pytest.raises(UsageError, match="line 1"):

@@ -47,7 +47,8 @@ def test_an_event_that_was_not_ended_was_not_sent():
 )
 def test_half_a_surrogate_pair_can_be_stored(text, read):
     chunk = decode_event(b'{"choices":[{"delta":{"content":' + text + b"}}]}", Chunk)
-    assert chunk.choices[0].delta.content == read
+    [choice] = chunk.choices or []
+    assert choice.delta.content == read
     assert read.encode()
 
 

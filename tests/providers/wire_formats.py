@@ -1,8 +1,10 @@
 """All doors to the network beside each other: the same thing happens at each, and is called by the same word."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tests.loopback import events
+from tests.loopback.server import Act
 from tests.providers.anthropic import speaking
 from tests.providers.asking import deltas, request
 from tests.providers.openai import wire
@@ -19,9 +21,9 @@ class Rig(NamedTuple):
 
     way: WireFormat
     path: str
-    half: list
-    whole: list
-    error: dict
+    half: Sequence[Act]
+    whole: Sequence[Act]
+    error: dict[str, Any]
 
     def open(self, **more):
         """The door, with a key."""

@@ -1,4 +1,4 @@
-"""A small world for tests of single acts: a memory store, a model that says what it is told, and tools that count."""
+"""Rig for tests of single runtime actions: a memory store, a scripted model, and tools that count their runs."""
 
 import asyncio
 
@@ -9,6 +9,7 @@ from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.policy import Policy
 from wakelog.log.codec import decode
 from wakelog.log.content import decode_delta
+from wakelog.ports.runtime import OpenProvider
 from wakelog.reading import read_log
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
@@ -18,13 +19,13 @@ from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 
 
 class Spied(MemoryStore):
-    """A memory store that writes down, in one list with everybody else, what is done to it and in which order."""
+    """A memory store that appends the name of every operation to the event list of the rig."""
 
     def __init__(self, events, **more):
         super().__init__(**more)
         self.events = events
         self._put = self._blobs.put
-        self._blobs.put = self._spied_put
+        self._blobs.put = self._spied_put  # type: ignore[method-assign]
 
     def _spied_put(self, content, media_type=""):
         ref = self._put(content, media_type)
@@ -51,7 +52,7 @@ def decode_piece(piece):
 
 
 class Spying(MemoryChannel):
-    """A channel that writes down what it was told."""
+    """A channel that records what it receives."""
 
     def __init__(self, events):
         super().__init__("outbox")
@@ -81,12 +82,13 @@ class Rig:
     def __init__(self, replies, *, summary="They talked.", can_resume=False, **agreed):
         self.now = 0.0
         self.clock = Ticking()
-        self.events = []
+        self.events: list[tuple[str, str]] = []
         self.store = Spied(self.events, now=lambda: self.now)
         self.outside = Outside()
-        self.outside.channel = Spying(self.events)
+        self.channel = self.outside.channel = Spying(self.events)
         self.outside.interrupt = lambda: self.events.append(("effect", ""))
-        self.provider = Play(replies, summary=summary, can_resume=can_resume)
+        self.replies = replies
+        self.provider: OpenProvider = Play(replies, summary=summary, can_resume=can_resume)
         self.policy = Policy(**agreed)
         self.hooks = ()
         Session.create(self.store, clock=self.clock, model="m", provider="scripted", session_id="s")
@@ -120,7 +122,7 @@ class Rig:
         return asyncio.run(wake(self.runtime(), "s", **more))
 
     def kinds(self):
-        """The events since they were last asked for, by their first word."""
+        """Return the first word of each event since the last call, and clear the events."""
         seen = [event[0] for event in self.events]
         self.events.clear()
         return seen
@@ -130,7 +132,7 @@ class Rig:
         return self.wake()
 
     def die(self, at, *, after=False):
-        """Wakes with a worker that dies at its nth write; whether it did."""
+        """Wake the session with a worker that crashes at its nth write; return whether it crashed."""
         self.now += 1e9
         try:
             asyncio.run(wake(self.runtime(CrashingStore(self.store, dies_at=at, after=after)), "s"))
@@ -141,5 +143,5 @@ class Rig:
 
 
 def asks(*calls, text="On it."):
-    """A reply that calls tools: (name, n)."""
+    """A reply that calls tools, each given as (name, n)."""
     return {"text": text, "toolCalls": [{"name": name, "input": {"n": n}} for name, n in calls]}

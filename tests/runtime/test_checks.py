@@ -1,4 +1,4 @@
-"""RUN-2: a session that cannot be run here is left as it is: no entry, no new session, however often it is tried."""
+"""RUN-2: a session that cannot run here stays as it is: no entry and no new session, however often it is tried."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def _logs(store):
 
 
 def _refused(store, session, **runtime):
-    """Waking is refused, twice, and nothing is written; the error."""
+    """Wake twice, assert that both are refused and nothing is written; return the error."""
     before = _logs(store)
     for _ in range(2):
         with pytest.raises(UsageError) as error:
@@ -43,7 +43,7 @@ def _refused(store, session, **runtime):
 
 
 def test_waking_without_a_key_writes_nothing():
-    """The prompt waits, and the error says what to set."""
+    """The prompt stays pending, and the error says which variable to set."""
     store = MemoryStore()
     session = Agent(model=KEYED).begin(store)
     session.say("Hello.")
@@ -52,8 +52,8 @@ def test_waking_without_a_key_writes_nothing():
     assert "no API key for Anthropic; set ANTHROPIC_API_KEY" in str(error)
 
 
-def test_a_cut_reply_without_a_key_is_not_mended():
-    """Law 5: the journal stays for the worker that can go on with it; `resumed` is not written either."""
+def test_an_interrupted_reply_without_a_key_is_not_recovered():
+    """Law 5: the journal stays for a worker that can continue the reply; `resumed` is not written either."""
     store = MemoryStore()
     session = Agent(model=KEYED).begin(store)
     session.say("Hello.")
@@ -74,7 +74,7 @@ async def _one_step(store, session):
         await take_step(runtime, session, lease)
 
 
-def test_a_session_that_names_no_model_says_so():
+def test_a_session_without_a_model_is_refused_with_a_hint():
     store = MemoryStore()
     session = Session.create(store)
     session.say("Hello.")
@@ -84,8 +84,8 @@ def test_a_session_that_names_no_model_says_so():
 
 
 @pytest.mark.parametrize("params", [{"endpoint": "https://elsewhere.example"}, {"max_tokens": "many"}])
-def test_a_place_or_a_setting_that_cannot_be_is_found_before_anything_is_written(params, monkeypatch):
-    """Keys go nowhere that only a log names, and settings are checked; neither leaves an entry."""
+def test_a_bad_endpoint_or_setting_is_refused_before_anything_is_written(params, monkeypatch):
+    """Keys are not sent to an endpoint that only a log names, and settings are checked; neither leaves an entry."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     store = MemoryStore()
     session = Agent(model=KEYED, params=params).begin(store)
@@ -94,7 +94,7 @@ def test_a_place_or_a_setting_that_cannot_be_is_found_before_anything_is_written
 
 
 def test_running_without_a_key_makes_no_session():
-    """`Agent.run` checks before it begins, enters or says anything."""
+    """`Agent.run` checks the model before it creates a session or appends anything."""
     store = MemoryStore()
     for _ in range(2):
         with pytest.raises(UsageError, match="no API key for Anthropic"):
@@ -102,7 +102,7 @@ def test_running_without_a_key_makes_no_session():
     assert _logs(store) == {}
 
 
-def test_running_on_without_a_key_leaves_the_session_as_it_is():
+def test_running_an_existing_session_without_a_key_leaves_it_as_it_is():
     store = MemoryStore()
     report = asyncio.run(Agent(model="demo").run(store, "Hello."))
     before = _logs(store)
@@ -111,8 +111,8 @@ def test_running_on_without_a_key_leaves_the_session_as_it_is():
     assert _logs(store) == before
 
 
-def test_what_needs_no_model_is_done_first():
-    """Delivering and settling run without a key; the error comes when the model is needed."""
+def test_work_without_a_model_is_done_before_the_key_is_missed():
+    """Delivery and results of open tool calls need no key; the error comes when the model is called."""
     rig = _asked_about()
     before = len(rig.entries)
     with pytest.raises(UsageError, match="the script m cannot be read"):
@@ -123,7 +123,7 @@ def test_what_needs_no_model_is_done_first():
 
 
 def _asked_about(decision="deny"):
-    """A session whose one call was decided by a person."""
+    """A session with one tool call, on which a person has decided."""
     rig = Rig({"Go.": [asks(("pay", 1)), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
     (question,) = open_questions(rig.session)
@@ -131,7 +131,7 @@ def _asked_about(decision="deny"):
     return rig
 
 
-def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
+def test_a_compaction_without_a_key_is_not_requested():
     """The request for a summary is an entry too: it is not left in the queue of a session without a key."""
     rig = Rig({"Hi.": [{"text": "Hello. " * 50}], "Go.": [{"text": "Gone. " * 50}]}, keep=1)
     rig.say("Hi.")
@@ -146,15 +146,15 @@ def test_a_fold_that_cannot_be_asked_for_is_not_asked_for():
 
 
 def _sender(store, other):
-    """A session of the demo model that hands its work to another agent."""
+    """A session of the demo model that starts a sub-agent."""
     agent = Agent(model="demo", tools=(SubagentTool({"other": other}),), policy=Policy(children=2))
     session = agent.begin(store)
     session.say('use agent with {"prompt": "Help.", "agent": "other"}')
     return session
 
 
-def test_a_sub_agent_without_a_key_is_not_begun():
-    """TREE-6: no `spawned`, no child's session; and the next time nothing at all."""
+def test_a_sub_agent_without_a_key_is_not_started():
+    """TREE-6: there is no `spawned` entry and no child session; the next wake writes nothing at all."""
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model=KEYED))
     with pytest.raises(UsageError, match="no API key for Anthropic"):
@@ -164,8 +164,8 @@ def test_a_sub_agent_without_a_key_is_not_begun():
     _refused(store, session)
 
 
-def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
-    """The child was begun where there was a key: its sender is not taken up in vain."""
+def test_a_child_without_a_key_leaves_its_parent_as_it_is():
+    """The child was started where a key was set: without one its parent is not woken in vain."""
     store = MemoryStore()
     session = _sender(store, SubagentProfile(model="demo"))
     asyncio.run(wake(LiveRuntime(store), session.name, steps=1))
@@ -179,7 +179,7 @@ def test_a_sub_agent_that_waits_for_a_key_leaves_its_sender_as_it_is():
     _refused(store, session)
 
 
-def test_tools_that_are_not_here_leave_the_session_as_it_is():
+def test_missing_tools_leave_the_session_as_it_is():
     """RUN-19: `NotFound` names the tool; a worker that cannot run it writes nothing."""
     rig = _asked_about("approve")
     before = _logs(rig.store)
@@ -192,7 +192,7 @@ def test_tools_that_are_not_here_leave_the_session_as_it_is():
 
 
 def test_a_report_carries_the_error_and_the_usage_of_its_wake():
-    """A failed turn says why, as a value; usage is that of this wake's calls and of no other's."""
+    """A failed turn has its error as a value; the usage counts the model calls of this wake only."""
     used = {"inputTokens": 7, "outputTokens": 3}
     broken = {"error": {"kind": "broken", "message": "out of order"}}
     rig = Rig({"Hi.": [{"text": "Hello.", "usage": used}], "Fail.": [broken]})

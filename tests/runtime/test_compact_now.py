@@ -1,4 +1,7 @@
-"""Folding by hand: the session's own model writes the summary; what is no use changes nothing (RUN-16, VIEW-4)."""
+"""Compaction on request: the session's own model writes the summary.
+
+An unusable summary changes nothing (RUN-16, VIEW-4).
+"""
 
 import asyncio
 
@@ -35,8 +38,8 @@ def fold(story, *replies, **more):
     return done, asked
 
 
-def test_the_model_is_asked():
-    """The summary stands for the older part; the call, its purpose and the instructions are in the log."""
+def test_the_model_writes_the_summary():
+    """The summary replaces the older part; the call, its purpose and the instructions are in the log."""
     story = story_of(3)
     before = build_context(story.session.branch())
     done, [request] = fold(story, {"text": "In short."}, instructions="Mind the names.")
@@ -51,8 +54,8 @@ def test_the_model_is_asked():
     assert story.store.held(story.session.name) is None
 
 
-def test_what_is_kept():
-    """From an entry on; one that is no message means the next that is."""
+def test_entries_from_the_given_one_on_are_kept():
+    """Entries from a given entry on are kept; one that is not a message means the next message."""
     story = story_of(3)
     ids = build_context(story.session.branch()).entry_ids
     done, _ = fold(story, {"text": "In short."}, keep=ids[4])
@@ -60,7 +63,7 @@ def test_what_is_kept():
     assert build_context(story.session.branch()).entry_ids[1:] == ids[4:]
 
 
-def test_nothing_to_fold():
+def test_nothing_to_compact():
     story = SessionBuilder()
     story.user("hi")
     done, asked = fold(story, {"text": "x"})
@@ -75,7 +78,7 @@ def test_nothing_to_fold():
         ({"error": {"kind": "down", "message": "no line"}}, "no line"),
     ],
 )
-def test_a_summary_that_is_no_use(reply, why):
+def test_an_unusable_summary_changes_nothing(reply, why):
     story = story_of(3)
     before = build_context(story.session.branch()).digest
     done, _ = fold(story, reply)
@@ -83,8 +86,11 @@ def test_a_summary_that_is_no_use(reply, why):
     assert build_context(story.session.branch()).digest == before
 
 
-def test_never_between_a_call_and_its_result():
-    """Law 7: a session in the middle of something is left alone, and so is what would part a call from its result."""
+def test_compaction_never_separates_a_call_from_its_result():
+    """Law 7: a session in the middle of a turn is not compacted.
+
+    Neither is a range that would split a call group.
+    """
     story = story_of(2)
     reply = story.reply("", calls=[("t1", "bash", {})])
     with pytest.raises(Conflict):
@@ -99,8 +105,8 @@ def test_never_between_a_call_and_its_result():
 
 
 @pytest.mark.meddled
-def test_somebody_runs_it():
-    """The request waits in the log, and whoever runs the session next takes it up, once."""
+def test_a_request_waits_for_the_next_worker():
+    """The request stays in the log, and the next worker of the session carries it out once."""
     story = story_of(2)
     lease = story.session.acquire("a worker", ttl_s=60)
     done, asked = fold(story, {"text": "x"})
@@ -112,8 +118,8 @@ def test_somebody_runs_it():
 
 
 @pytest.mark.parametrize("end", [Cancelled(reason="x"), Failed(error=FaultReport(kind="x", message="too long"))])
-def test_after_a_turn_that_ended_badly(end):
-    """A context that has grown too long is the very reason to fold: a failed turn must not stand in the way."""
+def test_a_failed_turn_does_not_prevent_compaction(end):
+    """A context that is too long is a common reason for compaction, so a failed turn does not prevent it."""
     story = story_of(2)
     story.user("more")
     story.session.append(end)

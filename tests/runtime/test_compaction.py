@@ -1,4 +1,4 @@
-"""RUN-16, VIEW-4: folding by the model, and that a fold which is no use changes nothing and cannot loop."""
+"""RUN-16, VIEW-4: compaction by the model; an unusable summary changes nothing and cannot cause a loop."""
 
 import pytest
 
@@ -19,8 +19,8 @@ def _rig(summary="Short.", **agreed):
     return Rig(STORY, summary=summary, **{"compact_at": 150, "keep": 30, **agreed})
 
 
-def test_a_context_over_its_threshold_is_folded_first():
-    """RUN-16: at the agent's own figure; the summary stands for the rest, framed once, and the state goes with it."""
+def test_a_context_over_its_threshold_is_compacted_first():
+    """RUN-16: at the agent's own threshold; the summary replaces the rest, framed once, and carries the state."""
     rig = _rig()
     for _ in range(4):
         assert rig.say("Go.").decision == Idle()
@@ -31,8 +31,8 @@ def test_a_context_over_its_threshold_is_folded_first():
     assert build_context(rig.session.branch()).messages[0].content[0].text == with_summary_prefix("Short.")
 
 
-def test_figures_of_a_fold_are_those_of_the_context():
-    """RUN-16: what it says was saved was saved."""
+def test_a_compaction_records_the_tokens_it_saved():
+    """RUN-16: the token counts of a compaction are those of the context before and after it."""
     rig = _rig()
     while not rig.values(Compaction):
         rig.say("Go.")
@@ -43,14 +43,14 @@ def test_figures_of_a_fold_are_those_of_the_context():
 
 
 @pytest.mark.parametrize(("summary", "kind"), [("", "empty"), ("long " * 4_000, "did_not_shrink")])
-def test_a_summary_that_is_no_use_changes_nothing_and_ends(summary, kind):
-    """RUN-16: an annotation says why; the model is asked all the same, with a smaller window that the call names."""
+def test_an_unusable_summary_changes_nothing_and_the_turn_ends(summary, kind):
+    """RUN-16: an annotation says why; the model is called all the same, with a smaller window that the call names."""
     rig = _rig(summary)
     for _ in range(4):
         assert rig.say("Go.").decision == Idle()
     assert rig.values(Compaction) == []
     assert {partial.error.kind for partial in rig.values(Partial)} == {kind}
-    # What it cost was spent all the same.
+    # The tokens of the failed summary are counted.
     assert all(partial.usage for partial in rig.values(Partial))
     assert usage(rig.entries).calls == len(rig.values(ModelCall))
     calls = [call for call in rig.values(ModelCall) if call.purpose == "compaction"]
@@ -58,8 +58,8 @@ def test_a_summary_that_is_no_use_changes_nothing_and_ends(summary, kind):
     assert any(call.strategy == "budget:150" for call in rig.values(ModelCall))
 
 
-def test_a_worker_that_dies_in_every_fold_still_answers():
-    """RUN-16, RUN-4: after two tries the turn goes on without."""
+def test_a_worker_that_crashes_in_every_compaction_still_answers():
+    """RUN-16, RUN-4: after two attempts the turn goes on without a compaction."""
     rig = _rig()
     for _ in range(2):
         rig.say("Go.")
@@ -71,7 +71,7 @@ def test_a_worker_that_dies_in_every_fold_still_answers():
     assert rig.wake().decision == Idle()
 
 
-def test_a_fold_never_parts_a_call_from_its_result():
+def test_a_compaction_never_separates_a_call_from_its_result():
     """Law 7: also when the last group alone is too long to be kept."""
     for keep in (5, 100, 150, 220):
         rig = Rig({"Go.": [asks(("look", 7), ("look", 14)), {"text": "word " * 20}]}, keep=keep)
@@ -91,7 +91,7 @@ def _keeps_whole_groups(rig):
 
 
 class Narrow(Play):
-    """A model that can read only so many tokens, and says so in its own way."""
+    """A model with a small context window, which reports an overflow in its own words."""
 
     def __init__(self, replies, *, tokens, summary="Short."):
         super().__init__(replies, summary=summary)
@@ -106,8 +106,8 @@ class Narrow(Play):
 
 
 @pytest.mark.parametrize("tokens", [90, 160, 240, 400])
-def test_what_is_too_long_for_the_provider_is_folded(tokens):
-    """RUN-16: without any figure agreed, a context that the provider refuses is made shorter until it fits."""
+def test_a_context_the_provider_refuses_is_compacted(tokens):
+    """RUN-16: without a threshold in the policy, a context that the provider refuses is shortened until it fits."""
     rig = Rig(STORY)
     rig.provider = Narrow(STORY, tokens=tokens)
     for _ in range(8):
@@ -117,8 +117,8 @@ def test_what_is_too_long_for_the_provider_is_folded(tokens):
     assert rig.values(Compaction) or any(call.strategy.startswith("budget:") for call in rig.values(ModelCall))
 
 
-def test_a_provider_that_finds_everything_too_long():
-    """RUN-16: it ends, and is said to have failed."""
+def test_a_provider_that_refuses_every_context_fails_the_turn():
+    """RUN-16: the turn ends as failed."""
     rig = Rig(STORY)
     rig.provider = Narrow(STORY, tokens=0)
     assert rig.say("Go.").decision == Idle("failed")

@@ -1,4 +1,7 @@
-"""LOG-14: instruction files are found, read, named in the log, and bounded; a hostile repository gains nothing."""
+"""LOG-14: instruction files are found, read, named in the log and limited in size.
+
+A hostile repository gains nothing.
+"""
 
 import os
 
@@ -21,8 +24,8 @@ def repo(tmp_path):
     return folder
 
 
-def test_from_the_root_to_the_folder_and_the_users_own(repo, tmp_path):
-    """The most general first; each with its scope, its digest and its size; what is not there is not spoken of."""
+def test_files_are_read_from_the_most_general_to_the_most_specific(repo, tmp_path):
+    """Each file has its scope, digest and size; files that do not exist are not listed."""
     own = tmp_path / "own.md"
     own.write_text("Be kind.")
     (repo / "AGENTS.md").write_text("Use tabs.\n")
@@ -45,16 +48,16 @@ def test_from_the_root_to_the_folder_and_the_users_own(repo, tmp_path):
     )
 
 
-def test_outside_of_a_repository_only_the_folder_itself(tmp_path):
-    """Without git nobody knows where a project begins: the folders above are somebody else's."""
+def test_outside_of_a_repository_only_the_folder_itself_is_read(tmp_path):
+    """Without git the root of the project is unknown: folders above the working folder are not read."""
     (tmp_path / "AGENTS.md").write_text("Above.")
     (tmp_path / "in").mkdir()
     assert load_instructions(str(tmp_path / "in")).sources == ()
     assert load_instructions(str(tmp_path)).text.endswith("Above.")
 
 
-def test_what_is_too_long_is_cut_and_said_to_be(repo):
-    """A bound on everything."""
+def test_a_long_file_is_truncated_with_a_notice(repo):
+    """The size of instructions is limited."""
     (repo / "AGENTS.md").write_text("é" * FILE_MAX_BYTES)
     loaded = load_instructions(str(repo))
     (source,) = loaded.sources
@@ -63,7 +66,7 @@ def test_what_is_too_long_is_cut_and_said_to_be(repo):
     assert "\ufffd" not in loaded.text
 
 
-def test_a_file_that_leads_elsewhere_is_left_out(repo, tmp_path):
+def test_a_link_out_of_the_repository_is_left_out(repo, tmp_path):
     """Law 13: a cloned repository cannot send the user's files to a model."""
     secret = tmp_path / "secret"
     secret.write_text("the key")
@@ -77,16 +80,19 @@ def test_a_file_that_leads_elsewhere_is_left_out(repo, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_what_is_no_file_is_named(repo, kind):
-    """Nobody waits for a pipe, and a folder is no text."""
+def test_a_pipe_or_folder_is_reported_and_not_read(repo, kind):
+    """A pipe is not waited for, and a folder is not text."""
     path = repo / "AGENTS.md"
     os.mkfifo(path) if kind == "pipe" else path.mkdir()
     (source,) = load_instructions(str(repo)).sources
     assert source.error
 
 
-def test_a_run_begins_with_them(repo, tmp_path, monkeypatch):
-    """LOG-14: the sources stand in the log, the text in the blob of the instructions; a changed file is a new entry."""
+def test_a_run_records_its_instruction_files(repo, tmp_path, monkeypatch):
+    """LOG-14: the sources are in the log, the text in the blob of the instructions.
+
+    A changed file makes a new entry.
+    """
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (repo / "AGENTS.md").write_text("Use tabs.")
     store = MemoryStore()
@@ -107,14 +113,14 @@ def records(store, session):
     return [entry.value for entry in entries if isinstance(entry.value, ContextEntry)]
 
 
-def test_where_the_users_own_lies():
-    """XDG, with its default."""
+def test_the_path_of_the_users_own_file():
+    """The XDG variable, or its default."""
     assert user_instructions({"XDG_CONFIG_HOME": "/c", "HOME": "/h"}) == "/c/wakelog/AGENTS.md"
     assert user_instructions({"HOME": "/h"}) == "/h/.config/wakelog/AGENTS.md"
 
 
-def test_own_words_are_told_from_the_files(repo):
-    """LOG-14: at the next run the files are read anew behind the agent's own words, and never twice."""
+def test_instructions_of_the_agent_stay_before_those_of_the_files(repo):
+    """LOG-14: at the next run the files are read again after the agent's own instructions, and never added twice."""
     (repo / "AGENTS.md").write_text("")
     (repo / "a" / "AGENTS.md").write_text("Use tabs.")
     loaded = load_instructions(str(repo / "a"))
@@ -125,8 +131,8 @@ def test_own_words_are_told_from_the_files(repo):
         assert loaded.system_part(own) == loaded.system_part(loaded.combined_with(own)) == own
 
 
-def test_one_that_comes_later(repo):
-    """LOG-14: whether files are read is agreed: a session that found none finds the one there is at its next run."""
+def test_a_file_created_later_is_read_by_the_next_run(repo):
+    """LOG-14: whether files are read is a setting: a session that found none reads the new one at its next run."""
     store, agent = MemoryStore(), Agent(model="demo", policy=Policy(instructions=True))
     session = agent.begin(store, cwd=str(repo))
     assert records(store, session)[0].sources == ()
@@ -136,6 +142,6 @@ def test_one_that_comes_later(repo):
 
 
 @pytest.mark.parametrize("cwd", ["/a\0b", "/nowhere/at/all"])
-def test_a_folder_that_no_system_has(cwd):
+def test_a_folder_name_no_system_can_have(cwd):
     """Law 13: a log may name any folder."""
     assert isinstance(load_instructions(cwd).sources, tuple)

@@ -1,7 +1,8 @@
-"""A turn whose reply was lost is not repeated silently: the model, or a person first, is told (laws 6 and 9)."""
+"""Laws 6 and 9: a turn whose reply was lost is not repeated silently: the model, or a person first, is told."""
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,13 @@ from wakelog.tools.function_tool import tool
 
 
 class Rig:
-    """A session that was killed in `publish`, or behind it."""
+    """A session whose worker was killed in or after `publish`."""
 
     def __init__(self, *, in_tool=True, **policy):
         self.store = MemoryStore()
         self.model = Forgetful()
         self.published = 0
-        self._life = None
+        self._life: Any = None
 
         @tool(replay="never")
         def publish(version: int) -> str:
@@ -85,7 +86,7 @@ HURTS = pytest.mark.parametrize("hurt", [_overwritten, _removed, _flipped], ids=
 
 @HURTS
 def test_the_model_is_told_which_tools_a_lost_reply_had_started(hurt):
-    """Law 6: killed in mid-tool, then the reply is damaged; the effect happens once."""
+    """Law 6: the worker is killed in the tool, then the reply is damaged; the effect happens once."""
     rig = Rig()
     rig.change(b'"On it."', hurt)
     rig.wake()
@@ -100,8 +101,8 @@ def test_the_model_is_told_which_tools_a_lost_reply_had_started(hurt):
 
 
 @HURTS
-def test_a_result_that_can_be_read_is_told(hurt):
-    """Law 6: just after the result; what the tool said is not lost with the reply."""
+def test_the_model_is_told_a_readable_result_of_a_lost_reply(hurt):
+    """Law 6: killed just after the result; the output of the tool is not lost with the reply."""
     rig = Rig(in_tool=False)
     last = next(at for at, line in enumerate(rig.lines()) if b"dealt with" in line)
     rig.store.replace(rig.id, rig.name, b"".join(line + b"\n" for line in rig.lines()[: last - 1]))
@@ -112,8 +113,8 @@ def test_a_result_that_can_be_read_is_told(hurt):
 
 
 @HURTS
-def test_reply_and_beginning_lost(hurt):
-    """Law 6: with the beginning gone too, there is still a hole where something stood."""
+def test_reply_and_tool_started_damaged(hurt):
+    """Law 6: with `tool_started` damaged too, the damaged lines still count as a started tool."""
     rig = Rig()
     rig.change(b'"On it."', hurt)
     rig.change(b'"tool_started"', _overwritten)
@@ -122,8 +123,8 @@ def test_reply_and_beginning_lost(hurt):
     assert len(rig.notices()) == 1
 
 
-def test_reply_and_beginning_removed():
-    """Law 6: where both are gone without a trace, the seal of the line behind them shows it."""
+def test_reply_and_tool_started_removed():
+    """Law 6: where both lines were removed, the seal of the next line shows it."""
     rig = Rig()
     Session(rig.store, rig.name).rename("something stands behind them")
     rig.change(b'"On it."', _removed)
@@ -133,8 +134,8 @@ def test_reply_and_beginning_removed():
     assert [hole["kind"] for hole in rig.notices()[0].data["damage"]] == ["missing"]
 
 
-def test_each_damage_is_raised_once():
-    """Law 9: a later turn, and a later wake, do not tell of the same holes again."""
+def test_each_damage_is_reported_once():
+    """Law 9: a later turn and a later wake do not report the same damage again."""
     rig = Rig()
     rig.change(b'"On it."', _overwritten)
     for version in (2, 3):
@@ -146,7 +147,10 @@ def test_each_damage_is_raised_once():
 
 
 def test_a_person_decides_first():
-    """RUN-13: with `unknown = ask` nothing is told before a person has decided; running it again is not offered."""
+    """RUN-13: with `unknown = ask` the model is told only after a person has decided.
+
+    Running it again is not offered.
+    """
     rig = Rig(unknown="ask")
     rig.change(b'"On it."', _overwritten)
     calls = len(rig.model.requests)
@@ -163,7 +167,7 @@ def test_a_person_decides_first():
 
 
 def test_live_output_of_a_lost_replys_tool_does_not_stop_waking():
-    """Law 15: a journal whose reply cannot be read is still made an entry."""
+    """Law 15: a journal whose reply cannot be read still becomes an entry."""
     rig = Rig()
     started = next(line for line in rig.lines() if b'"tool_started"' in line)
     entry_id = started.split(b'"id":"')[1].split(b'"')[0].decode()

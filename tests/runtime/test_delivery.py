@@ -1,4 +1,4 @@
-"""RUN-9, RUN-23: a channel that raises loses no reply, costs no model call, and holds up nothing else."""
+"""RUN-9, RUN-23: a channel that raises loses no reply, costs no model call, and delays nothing else."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ PLACES = ("begin", "delta", "end")
 
 
 class Flaky(MemoryChannel):
-    """A channel that raises at the `place` of a reply: so many `times`, then it works. It counts what it was asked."""
+    """A channel that raises at the `place` of a reply for a number of `times`, and records its calls."""
 
     def __init__(self, name="outbox", place="begin", times=0, *, error=None):
         super().__init__(name)
@@ -66,11 +66,11 @@ class Flaky(MemoryChannel):
 
 
 def rigged(replies, *channels, **agreed):
-    """A rig whose worker reaches these channels."""
+    """A rig whose worker has these channels."""
     rig = Rig(replies, **agreed)
     attached = {channel.name: channel for channel in channels}
     runtime = rig.runtime
-    rig.runtime = lambda store=None: runtime(store).with_changes(channels=attached)
+    rig.runtime = lambda store=None: runtime(store).with_changes(channels=attached)  # type: ignore[method-assign]
     return rig
 
 
@@ -93,7 +93,7 @@ def store(request, tmp_path):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_channel_that_raises_once_gets_the_reply_later(place):
-    """RUN-23: the model is asked once, the failure is an entry, and the whole reply is sent under its own id."""
+    """RUN-23: the model is called once, the failure is an entry, and the whole reply is sent under its own id."""
     channel = Flaky(place=place, times=1)
     rig = rigged(HELLO, channel)
     report = rig.say("Hi.")
@@ -110,8 +110,8 @@ def test_a_channel_that_raises_once_gets_the_reply_later(place):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("times", range(1, 2 * SENDS_MAX))
-def test_a_channel_that_raises_a_few_times(place, times):
-    """RUN-9, RUN-23: tried a bounded number of times in one wake and again in the next; once sent, never again."""
+def test_a_channel_that_raises_is_retried_a_limited_number_of_times(place, times):
+    """RUN-9, RUN-23: a limited number of attempts in one wake, more in the next; a sent reply is never sent again."""
     channel = Flaky(place=place, times=times)
     rig = rigged(HELLO, channel)
     wakes = 1 + times // SENDS_MAX
@@ -129,7 +129,7 @@ def test_a_channel_that_raises_a_few_times(place, times):
 
 
 def test_a_channel_that_always_raises_leaves_the_reply_undelivered():
-    """RUN-23: nothing is lost and nothing goes on for ever; the session says that a reply is undelivered."""
+    """RUN-23: no reply is lost and the wake ends; the session state is `undelivered`."""
     rig = rigged(HELLO, Flaky(times=1_000))
     report = rig.say("Hi.")
     assert (report.decision, report.text) == (Idle(), "Hello there.")
@@ -141,16 +141,16 @@ def test_a_channel_that_always_raises_leaves_the_reply_undelivered():
 
 
 def test_each_attempt_waits_longer():
-    """RUN-23: between two attempts lies a back-off that grows."""
+    """RUN-23: the back-off between attempts grows."""
     rig = rigged(HELLO, Flaky(times=1_000))
     rig.say("Hi.")
-    at = [parse_ms(failed.timestamp) for failed in rig.values(SendFailed)]
+    at = [parse_ms(failed.timestamp) or 0 for failed in rig.values(SendFailed)]
     assert 700 < at[1] - at[0] < at[2] - at[1] < 2_100
 
 
 @pytest.mark.parametrize("place", [*PLACES, "reset"])
-def test_the_other_channel_gets_its_own(place):
-    """RUN-23: of two channels one fails in mid-stream; the other hears every piece, and is sent the reply first."""
+def test_a_failing_channel_does_not_affect_the_other(place):
+    """RUN-23: of two channels one fails while streaming; the other gets every piece, and its `sent` comes first."""
     sound, broken = Flaky("sound"), Flaky("broken", place=place, times=1)
     rig = rigged(HELLO, broken, sound)
     assert rig.say("Hi.").decision == Idle()
@@ -164,16 +164,16 @@ def test_the_other_channel_gets_its_own(place):
     assert sound.replies == broken.replies == {reply.id: "Hello there."}
 
 
-def test_a_channel_that_raised_in_mid_stream_is_left_alone_until_the_reply_is_whole():
-    """RUN-23: it is told nothing more of the stream, then the whole reply."""
+def test_a_channel_that_raised_while_streaming_next_gets_the_whole_reply():
+    """RUN-23: it gets no further pieces of the stream, then the complete reply."""
     channel = Flaky(place="delta", times=1)
     rig = rigged(HELLO, channel)
     rig.say("Hi.")
     assert [where for where, _ in channel.asked] == ["begin", "delta", "begin", "delta", "end"]
 
 
-def test_both_channels_may_fail_in_any_order():
-    """RUN-14, RUN-23: failures of one stream are written in the order of the channels, wherever in it they were."""
+def test_failures_of_one_stream_are_written_in_the_order_of_channels():
+    """RUN-14, RUN-23: the order of entries does not depend on where in the stream each channel failed."""
     for first, second in (("begin", "delta"), ("delta", "begin"), ("end", "delta"), ("delta", "end"), ("end", "end")):
         one, other = Flaky("one", place=first, times=1), Flaky("other", place=second, times=2)
         rig = rigged(HELLO, one, other)
@@ -186,21 +186,21 @@ def test_both_channels_may_fail_in_any_order():
 
 
 def test_a_method_that_raises_before_it_is_awaited():
-    """RUN-23: a method need not be a coroutine function to fail like one."""
+    """RUN-23: a method that is not a coroutine function and raises counts as a failed send."""
     channel = Flaky()
     rig = rigged(HELLO, channel)
-    channel.delta = lambda reply_id, offset, text: 1 // 0
+    channel.delta = lambda reply_id, offset, text: 1 // 0  # type: ignore[method-assign, assignment, return-value]
     assert rig.say("Hi.").decision == Idle()
     assert {failed.error.kind for failed in rig.values(SendFailed)} == {"ZeroDivisionError"}
 
 
-def test_a_store_that_fails_is_no_fault_of_the_channel(monkeypatch):
-    """What cannot be read is raised as what it is, not written as a failure to send."""
+def test_a_store_error_is_not_recorded_as_a_send_failure(monkeypatch):
+    """An error of the store while sending is raised as it is."""
     channel = Flaky(place="end", times=1, error=KeyboardInterrupt())
     rig = rigged(HELLO, channel)
     with pytest.raises(KeyboardInterrupt):
         rig.say("Hi.")
-    # A reply that stands before the last fold is read from the whole log.
+    # A reply before the last compaction is read from the whole log.
     rig.session.append(
         Compaction(summary="They talked.", state=build_carried_state(rig.session.tree, rig.session.tree.head))
     )
@@ -218,8 +218,8 @@ def _gone(_):
     raise StoreError("the disk is gone")
 
 
-def test_the_text_of_an_error_is_redacted_and_cut():
-    """LOG-13: what a channel raises comes from outside; it may hold a key, and it may be long."""
+def test_the_text_of_an_error_is_redacted_and_truncated():
+    """LOG-13: the message of a channel's exception may hold a key, and it may be long."""
     key = "gh" + "p_" + "0aB1" * 9
     rig = rigged(HELLO, Flaky(times=1, error=RuntimeError(f"401 for {key} " + "x" * 9_000 + "\udcff")))
     rig.say("Hi.")
@@ -230,8 +230,8 @@ def test_the_text_of_an_error_is_redacted_and_cut():
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
-def test_what_ends_the_worker_is_no_fault_of_the_channel(error):
-    """A worker that is cancelled or interrupted while it sends is ended, and writes no failure."""
+def test_cancelling_the_worker_is_not_recorded_as_a_send_failure(error):
+    """A worker that is cancelled or interrupted while it sends ends, and writes no failure."""
     rig = rigged(HELLO, Flaky(place="end", times=1, error=error))
     with pytest.raises(type(error)):
         rig.say("Hi.")
@@ -247,8 +247,8 @@ def _order(rig):
     return [value.type for value in rig.values(ModelCall, SendFailed, Sent, ToolStarted)]
 
 
-def test_a_back_off_does_not_hold_up_the_turn():
-    """RUN-23: tools run and the model is asked while a reply waits; the channel still gets its replies in order."""
+def test_a_back_off_does_not_delay_the_turn():
+    """RUN-23: tools run and the model is called while a reply waits; the channel still gets its replies in order."""
     channel = Flaky(place="end", times=1)
     rig = rigged(TOOLS, channel)
     assert rig.say("Hi.").text == "Done."
@@ -259,23 +259,24 @@ def test_a_back_off_does_not_hold_up_the_turn():
     assert streamed == [first.id, first.id, first.id, second.id], "the second was not streamed ahead of the first"
 
 
-def test_a_back_off_that_has_passed_is_noticed_between_two_steps():
-    """RUN-23: a reply does not wait for the end of the turn, only for the next entry behind its time."""
+def test_a_due_reply_is_sent_between_two_steps():
+    """RUN-23: a reply is sent at the first step after its back-off, not at the end of the turn."""
     rig = rigged(TOOLS, Flaky(place="end", times=1))
     rig.outside.interrupt = lambda: setattr(rig.clock, "ms", rig.clock.ms + 5_000)
     rig.say("Hi.")
     assert _order(rig) == ["call", "send_failed", "tool_started", "sent", "call", "sent"]
 
 
-def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
+def test_a_prompt_during_a_back_off_is_answered_before_it_ends():
     """RUN-23: the wait for a channel ends when there is other work."""
     rig = rigged(TOOLS, Flaky(place="end", times=2))
-    runtime, said = rig.runtime, []
+    runtime = rig.runtime
+    said: list[int] = []
 
     async def pause(ms):
         if not said:
             said.append(rig.session.say("And?"))
-            # Stopped as soon as the message is noticed.
+            # The wait is cancelled as soon as the message is seen.
             await asyncio.sleep(20)
             raise AssertionError("the message was not noticed")
         await rig.clock.pause(ms)
@@ -288,8 +289,8 @@ def test_what_is_said_during_a_back_off_is_answered_before_it_has_passed():
     assert calls == ["call", "call", "call", "sent", "sent", "sent"]
 
 
-def test_a_reply_is_sent_while_a_person_is_waited_for():
-    """RUN-23: a question to a person does not keep a reply from being sent again."""
+def test_a_reply_is_resent_while_the_session_waits_for_a_person():
+    """RUN-23: an open question does not prevent another attempt to send a reply."""
     rig = rigged(TOOLS, Flaky(times=1), approval="ask")
     report = rig.say("Hi.")
     assert isinstance(report.decision, Await)
@@ -299,7 +300,7 @@ def test_a_reply_is_sent_while_a_person_is_waited_for():
 
 
 def test_a_cancel_during_a_back_off_ends_the_turn():
-    """RUN-12: a channel that fails does not keep a person from cancelling."""
+    """RUN-12: a failing channel does not prevent a person from cancelling."""
     rig = rigged(TOOLS, Flaky(times=1), approval="ask")
     runtime = rig.runtime
 
@@ -313,7 +314,7 @@ def test_a_cancel_during_a_back_off_ends_the_turn():
 
 
 class Poisoned(Flaky):
-    """A channel that refuses some replies for ever."""
+    """A channel that always refuses some replies."""
 
     def __init__(self, refused):
         super().__init__()
@@ -325,7 +326,7 @@ class Poisoned(Flaky):
         await super().end(reply_id)
 
 
-def test_a_reply_that_is_always_refused_does_not_keep_back_the_others():
+def test_a_reply_that_is_always_refused_does_not_block_later_ones():
     """RUN-23: after its last attempt a reply is passed over, and later ones are sent."""
     rig = rigged(TOOLS, Poisoned({"On it."}))
     rig.say("Hi.")
@@ -336,7 +337,7 @@ def test_a_reply_that_is_always_refused_does_not_keep_back_the_others():
 
 
 def test_a_channel_that_is_down_is_tried_once_for_each_further_reply():
-    """RUN-23: the attempts of one wake are bounded, however many replies there are."""
+    """RUN-23: the attempts of one wake are limited, however many replies there are."""
     rig = rigged(TOOLS, Flaky(times=1_000))
     rig.say("Hi.")
     rig.say("And?")
@@ -349,8 +350,8 @@ def test_a_channel_that_is_down_is_tried_once_for_each_further_reply():
 # ── calls that end otherwise ─────────────────────────────────────────────────────────────────────
 
 
-def test_a_channel_that_fails_in_a_call_that_fails():
-    """RUN-23: nothing is owed of a reply that never came; the failure is written all the same."""
+def test_a_channel_that_fails_during_a_failing_model_call():
+    """RUN-23: a reply that never completed is not undelivered; the send failure is written all the same."""
     talk = {"Hi.": [{"text": "Hel", "fault": {"kind": "overload", "retryable": True}}, {"text": "Hello."}]}
     for place in ("begin", "delta", "reset"):
         channel = Flaky(place=place, times=1)
@@ -363,7 +364,7 @@ def test_a_channel_that_fails_in_a_call_that_fails():
 
 
 class Faulty:
-    """A model that is cut off in its first reply and says something else in the next."""
+    """A model whose first reply is cut off and whose next one has another text."""
 
     name, can_resume = "scripted", False
 
@@ -385,8 +386,8 @@ class Faulty:
         yield Finished()
 
 
-def test_a_send_that_is_slow_while_the_model_is_waited_for():
-    """RUN-14: whichever is due first goes first, however late its entry is written; replay decides the same."""
+def test_a_slow_send_during_a_model_retry_wait_replays_in_order():
+    """RUN-14: the action that is due first goes first, however late its entry is written; replay decides the same."""
     slow = Flaky(place="end", times=1)
     rig = rigged(TOOLS, slow)
     provider, fault = rig.provider, Faulty()
@@ -405,15 +406,15 @@ def test_a_send_that_is_slow_while_the_model_is_waited_for():
         rig.clock.ms += 10_000 if rig.values(Failed) else 0
         await begin(reply_id, attempt)
 
-    slow.begin = slowly
+    slow.begin = slowly  # type: ignore[method-assign]
     assert rig.say("Hi.").text == "Done."
     kinds = [value.type for value in rig.values(Failed, SendFailed, Sent, ModelCall)]
     assert kinds == ["call", "send_failed", "call", "failed", "sent", "call", "sent"]
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
-def test_a_call_that_is_written_late():
-    """RUN-14: hooks may take longer than a back-off; what was decided before it had passed is replayed so."""
+def test_a_model_call_delayed_by_hooks_replays():
+    """RUN-14: hooks may take longer than a back-off; replay makes the decision that was made before it had passed."""
     rig = rigged(TOOLS, Flaky(place="end", times=1), hooks=(HookSettings(name="slow"),))
     runtime = rig.runtime
 
@@ -428,8 +429,8 @@ def test_a_call_that_is_written_late():
 
 
 @pytest.mark.parametrize("place", ["begin", "reset"])
-def test_a_reply_that_was_begun_anew_without_the_channel(place):
-    """RUN-8, RUN-23: a channel that missed the new beginning is told to drop what it holds, then gets the whole."""
+def test_a_channel_that_missed_a_restarted_reply_is_reset(place):
+    """RUN-8, RUN-23: a channel that missed the restart drops its text and gets the whole reply."""
     channel = Flaky(place=place)
     rig = rigged(HELLO, channel)
     rig.provider = Faulty(dies=True)
@@ -444,8 +445,8 @@ def test_a_reply_that_was_begun_anew_without_the_channel(place):
     assert len(rig.values(Sent)) == 1
 
 
-def test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person():
-    """RUN-23: a turn that only waits for its sub-agent is other work that cannot go on; the reply is sent."""
+def test_a_parent_resends_while_its_sub_agent_waits_for_a_person():
+    """RUN-23: a turn that only waits for its sub-agent has no other work, so the reply is sent."""
     talk = {
         "Hi.": [{"text": "Sent out.", "toolCalls": [{"name": "agent", "input": {"prompt": "Pay."}}]}, {"text": "So."}],
         "Pay.": [asks(("pay", 1)), {"text": "Paid."}],
@@ -473,8 +474,8 @@ def test_a_sender_sends_again_while_its_sub_agent_waits_for_a_person():
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("at", range(2, 24))
-def test_a_death_at_any_write_between(place, at):
-    """Laws 4, 5, 11, RUN-9: a worker that dies between failures leaves a session that is woken like any other."""
+def test_a_crash_at_any_write_between_failures(place, at):
+    """Laws 4, 5 and 11, RUN-9: after a worker crashed between failures the session wakes, delivers and replays."""
     channel = Flaky(place=place, times=2)
     rig = rigged(TOOLS, channel)
     rig.session.say("Hi.")
@@ -487,8 +488,8 @@ def test_a_death_at_any_write_between(place, at):
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
-def test_every_store(store):
-    """RUN-23 on every store: undelivered after one wake, delivered by the next, asked once, replayed exactly."""
+def test_delivery_on_every_store(store):
+    """RUN-23: undelivered after one wake, delivered by the next, one model call, replayed exactly."""
     clock, channel, provider = Ticking(), Flaky(place="delta", times=SENDS_MAX), Play(HELLO)
     session = Agent(model="scripted:m").begin(store, sender="ann")
     runtime = LiveRuntime(store, channels=[channel], provider=provider, clock=clock, holder="w")
@@ -504,8 +505,8 @@ def test_every_store(store):
     assert asyncio.run(replay(store, session.name)).ok
 
 
-def test_rules_1_raise():
-    """Decision 029: a worker of rules 1 let the exception escape, and its log is replayed so."""
+def test_a_worker_of_rules_1_raises_the_exception():
+    """Decision 029: a worker of rules 1 raised the channel's exception, and its log replays that way."""
     rig = rigged(HELLO, Flaky(place="end", times=1))
     runtime = rig.runtime
     rig.runtime = lambda store=None: runtime(store).with_changes(rules_version=1)

@@ -1,4 +1,4 @@
-"""VIEW-7: what hooks say is seen in one run, is never history, and the log says which words it was."""
+"""VIEW-7: hook text is part of the requests of one run and never of the history; the log records it."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ PLAY = {
 
 
 class Counting:
-    """A hook that says how often it was asked."""
+    """A hook whose text is the number of its calls."""
 
     def __init__(self, name, says="{name} {count}"):
         self.name = name
@@ -34,7 +34,7 @@ class Counting:
 
 
 class Remembering(Play):
-    """A model that remembers what it was handed."""
+    """A model that records the requests it gets."""
 
     def __init__(self, replies):
         super().__init__(replies)
@@ -52,14 +52,17 @@ def rigged(*hooks, terms=TWO):
 
 
 def injected(rig):
-    """What each request held behind its history, from the log alone."""
+    """The hook text of each request, read from the log alone."""
     log = read_log(rig.store, "s")
     calls = [entry.value for entry in log.entries if isinstance(entry.value, ModelCall)]
     return [build_request(context_of_call(log.tree, call)[0], rig.store.blobs).injected for call in calls]
 
 
-def test_a_turn_is_told_once_and_the_next_one_anew():
-    """VIEW-7: fresh before each run, the same words for every request of it, and no trace in the history."""
+def test_hooks_run_once_per_turn():
+    """VIEW-7: hooks run before each turn, all requests of the turn have the same text.
+
+    The history has none of it.
+    """
     weather, mood = Counting("weather"), Counting("mood")
     rig = rigged(weather, mood)
     rig.say("Look.")
@@ -72,15 +75,15 @@ def test_a_turn_is_told_once_and_the_next_one_anew():
     assert "weather" not in history
 
 
-def test_hooks_without_words_leave_nothing():
-    """VIEW-7: an empty text is no text."""
+def test_empty_hook_text_is_not_injected():
+    """VIEW-7: an empty text is treated as no text."""
     rig = rigged(Counting("weather", ""), Counting("mood"))
     rig.say("Again.")
     assert injected(rig) == [("mood 1",)]
 
 
-def test_a_hook_that_fails_is_said_to_have_failed():
-    """A failure of the outside world is a word in the log: the run goes on."""
+def test_a_failing_hook_is_recorded_and_the_run_goes_on():
+    """A failure of the outside world is an entry in the log."""
 
     class Broken:
         name = "weather"
@@ -105,8 +108,8 @@ def test_the_blobs_are_there_before_the_call_that_names_them():
     assert kinds.index("call") > kinds.index("blob")
 
 
-def test_a_cancel_is_heard_while_hooks_speak():
-    """RUN-12: nobody waits for a hook that takes long; the turn ends before the model is asked."""
+def test_a_cancel_is_seen_while_hooks_run():
+    """RUN-12: a slow hook is not waited for; the turn ends before the model is called."""
 
     class Slow(Counting):
         async def before_run(self, occasion):
@@ -122,15 +125,15 @@ def test_a_cancel_is_heard_while_hooks_speak():
     assert len(rig.values(Cancelled)) == 1
 
 
-def test_a_hook_that_is_not_at_hand():
-    """RUN-19: what was agreed is not left out in silence."""
+def test_a_hook_that_is_not_installed_is_an_error():
+    """RUN-19: a hook named in the settings is not left out silently."""
     rig = rigged(Counting("weather"))
     with pytest.raises(NotFound, match="mood"):
         rig.say("Again.")
 
 
-def test_hooks_stand_in_the_log():
-    """RUN-19: which hooks are in force is read from the log, options and all."""
+def test_the_log_names_the_hooks_in_force():
+    """RUN-19: hooks and their options are read from the log."""
     terms = (HookSettings(name="own", options={"command": ["date"], "timeoutS": 3}),)
     rig = rigged(terms=terms)
     (record,) = rig.values(ContextEntry)

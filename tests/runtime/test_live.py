@@ -1,4 +1,4 @@
-"""TREE-6, RUN-12, RUN-19: the real world: sub-agents as sessions of their own, people who cancel, tools at hand."""
+"""TREE-6, RUN-12, RUN-19: the live runtime: sub-agents as sessions of their own, cancels, and the tools in reach."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import Policy, policy_in_force, stored_policy
 from wakelog.errors import Conflict
 from wakelog.log.codec import canonical_json
-from wakelog.log.content import Reply, ToolResult
+from wakelog.log.content import BlobRef, Reply, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
@@ -55,7 +55,7 @@ def _children(rig):
 
 
 def test_a_child_is_a_session_whose_last_reply_is_the_result():
-    """TREE-6: with its own log, the parent's context one generation less deep, and no channel but its parent."""
+    """TREE-6: it has its own log, its parent's context with one level of depth less, and no channels."""
     rig = Rig(FAMILY)
     rig.say("Go.")
     (child,) = _children(rig)
@@ -73,7 +73,7 @@ def _is_reply(node):
 
 
 def test_two_children_of_one_reply_have_each_their_own_result():
-    """Law 7: side by side, and each result is the right one."""
+    """Law 7: they run concurrently, and each call gets the result of its own child."""
     rig = Rig(FAMILY)
     rig.say("Both.")
     results = {result.tool_call_id: result.text for result in _results(rig)}
@@ -86,8 +86,8 @@ def test_two_children_of_one_reply_have_each_their_own_result():
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(4, 24, 2))
-def test_a_death_anywhere_makes_no_second_child(at, after):
-    """TREE-6, law 6: the child is named before it exists, and what it paid it paid once."""
+def test_a_crash_anywhere_makes_no_second_child(at, after):
+    """TREE-6, law 6: the child is named in the log before it exists, and its payment happens once."""
     rig = Rig({"Go.": [_hand_over("Pay."), {"text": "Done."}], "Pay.": FAMILY["Pay."]})
     rig.session.say("Go.")
     rig.die(at, after=after)
@@ -98,8 +98,8 @@ def test_a_death_anywhere_makes_no_second_child(at, after):
     assert len(_results(rig)) == 1
 
 
-def test_a_child_that_waits_lets_its_parent_wait():
-    """TREE-6, RUN-13: the question stands in the child's log; answered there, both go on."""
+def test_a_parent_waits_while_its_child_waits_for_a_person():
+    """TREE-6, RUN-13: the question is in the child's log; once it is answered there, both continue."""
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     assert isinstance(rig.say("Go.").decision, Await)
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
@@ -114,8 +114,8 @@ def test_a_child_that_waits_lets_its_parent_wait():
     assert [result.text for result in _results(rig)] == ["Paid."]
 
 
-def test_a_cancelled_parent_calls_its_child_back():
-    """RUN-12: the child's turn ends too, and its tool is not run."""
+def test_cancelling_a_parent_cancels_its_child():
+    """RUN-12: the child's turn ends too, and its tool does not run."""
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
     request_cancel(rig.session)
@@ -123,13 +123,13 @@ def test_a_cancelled_parent_calls_its_child_back():
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
     assert branch_state(child.branch()).ends_in == "cancelled"
     assert rig.outside.effects == {}
-    # It had been sent out: what it did until then is done.
+    # The child was started: its effects until then stay.
     assert [result.status for result in _results(rig)] == ["interrupted"]
     asyncio.run(cancel_subagent(rig.runtime(), "never-was"))
 
 
-def test_what_a_child_can_come_to():
-    """RUN-7: a failure and a silence are errors that say so; a child without a task is not made."""
+def test_a_failed_or_silent_child_gives_an_error_result():
+    """RUN-7: a failed child and one without text give errors; a child without a task is not created."""
     for prompt, text in [
         ("Ask to fail.", wording.CHILD_FAILED.format(message="out of order")),
         ("Ask silent.", wording.CHILD_WITHOUT_REPLY),
@@ -140,8 +140,8 @@ def test_what_a_child_can_come_to():
         assert [(result.status, result.text) for result in _results(rig)] == [("error", text)]
 
 
-def test_children_may_not_go_deeper_than_agreed():
-    """RUN-16: every bound has a written outcome."""
+def test_children_are_limited_in_depth():
+    """RUN-16: reaching the limit gives an error result."""
     rig = Rig(FAMILY, children=2)
     rig.say("Deep.")
     assert len(list(rig.store.sessions())) == 3
@@ -150,8 +150,8 @@ def test_children_may_not_go_deeper_than_agreed():
     assert wording.TOO_DEEP in said
 
 
-def test_a_child_in_other_hands_is_left_alone():
-    """DESIGN 4: whoever holds it goes on with it."""
+def test_a_child_held_by_another_worker_is_left_alone():
+    """Law 6: the worker that holds the lease of the child continues it."""
     rig = Rig({**FAMILY, "Go.": [_hand_over("Pay."), {"text": "Done."}]}, approvals={"pay": "ask"})
     rig.say("Go.")
     child = Session(rig.store, _children(rig)[0], clock=rig.clock)
@@ -163,8 +163,8 @@ def test_a_child_in_other_hands_is_left_alone():
         child.acquire("me", ttl_s=60)
 
 
-def test_cancels_are_seen_whoever_writes_them():
-    """RUN-12: also those of another process, and only those behind the place one looks from."""
+def test_cancels_of_other_processes_are_seen():
+    """RUN-12: cancels before the position of the watcher are ignored."""
     store = MemoryStore()
     session = Session.create(store)
     session.append(Queued(mode="cancel"))
@@ -182,8 +182,8 @@ def test_cancels_are_seen_whoever_writes_them():
     assert found == wanted
 
 
-def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
-    """RUN-19: by name, in the folder that the session says."""
+def test_tools_of_the_caller_replace_built_in_ones(tmp_path):
+    """RUN-19: by name, in the working folder of the session."""
     rig = Rig(FAMILY)
     (mine,) = [each for each in rig.outside.tools if each.name == "look"]
     mine.name = "read"
@@ -192,8 +192,8 @@ def test_tools_handed_in_go_before_the_shipped_ones(tmp_path):
     assert {"write", "edit", "list", "grep", "shell", "agent"} <= set(at_hand)
 
 
-def test_another_agent_has_its_own_context_and_no_more_depth():
-    """TREE-6: its own tools, what its sender has of its servers, whom its sender can send, where its sender works."""
+def test_a_child_with_a_profile_has_its_own_context_and_less_depth():
+    """TREE-6: its own tools, and its parent's servers, sub-agents and working folder."""
     store = MemoryStore()
     sends = SubagentTool({"other": SubagentProfile()}).declared()
     theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
@@ -212,13 +212,14 @@ def test_another_agent_has_its_own_context_and_no_more_depth():
     asyncio.run(run_subagent(LiveRuntime(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
+    assert isinstance(made.system, BlobRef)
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
     assert made.environment == {"cwd": "/repo", "approvalPolicy": "deny"}
     assert policy_in_force(made) == Policy(approval="deny", children=1)
 
 
-def test_a_context_is_handed_down_whole():
-    """RUN-19: instructions, tools and parameters of the parent are the child's."""
+def test_a_child_inherits_the_context_of_its_parent():
+    """RUN-19: instructions, tools and parameters."""
     rig = Rig(FAMILY)
     rig.say("Go.")
     (record,) = rig.values(ContextEntry)

@@ -1,9 +1,10 @@
-"""Laws 4 and 5, RUN-3, RUN-8, RUN-12: the order in which a reply is asked for, shown, kept and given."""
+"""Laws 4 and 5, RUN-3, RUN-8, RUN-12: the order in which a reply is requested, displayed, written and delivered."""
 
 import asyncio
 
 import pytest
 
+from tests.kernel.plays import Play
 from tests.runtime.rigs import Rig
 from wakelog.decide.decisions import Idle
 from wakelog.decide.wording import CLIP_BYTES
@@ -21,37 +22,42 @@ def _replies(rig):
 
 
 def test_the_order_of_a_reply():
-    """Laws 4 and 5: each piece is in the journal before it is shown, the reply before its journal goes, sent last."""
+    """Laws 4 and 5: a piece is journaled, then displayed; the reply is written before its journal is dropped."""
     rig = Rig(HELLO)
     rig.kinds()
     rig.say("Hi.")
     assert rig.events.index(("call", "not synced")) < rig.events.index(("journal", "Hello"))
     shown = [event for event in rig.events if event[0] in ("journal", "shown")]
-    # A full stop is held back until it is plain that no key begins there.
+    # A full stop is held back until it cannot be the beginning of a key.
     assert shown[:8] == [(kind, text) for text in ("Hello", " ther", "e", ".") for kind in ("journal", "shown")]
     kinds = [kind for kind in rig.kinds() if kind not in ("journal", "shown", "activity")]
     assert kinds == ["message", "call", "message", "drop", "flushed", "sent"]
 
 
 def test_the_prompt_is_durable_before_the_model_is_asked():
-    """RUN-3: the prompt is synced before the request goes out; the runtime appends only what it produced itself."""
+    """RUN-3: the prompt is synced before the request is sent.
+
+    The runtime appends only entries that it produced itself.
+    """
     rig = Rig(HELLO)
     rig.kinds()
-    stream = rig.provider.stream
+    play = Play(HELLO)
+    stream = play.stream
 
     def spied(request):
         rig.events.append(("request", request.messages[-1].content[0].text))
         return stream(request)
 
-    rig.provider.stream = spied
+    play.stream = spied  # type: ignore[method-assign]
+    rig.provider = play
     rig.say("Hi.")
     assert rig.events.index(("message", "synced")) < rig.events.index(("request", "Hi."))
     prompts = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
     assert [prompt.text for prompt in prompts] == ["Hi."]
 
 
-def test_what_is_synced():
-    """Law 4: prompt, reply and sent are durable; a call need not be, since it can be told again."""
+def test_prompt_reply_and_sent_are_synced():
+    """Law 4: a call entry is not synced, since it can be made again."""
     rig = Rig(HELLO)
     rig.say("Hi.")
     synced = {kind for kind, how in rig.events if how == "synced"}
@@ -59,13 +65,16 @@ def test_what_is_synced():
     assert ("call", "not synced") in rig.events
 
 
-def test_a_reply_that_was_not_flushed_is_given_again():
-    """RUN-9: sent only behind the flush; after a broken channel the same reply is delivered under the same id."""
+def test_a_reply_that_was_not_flushed_is_delivered_again():
+    """RUN-9: `sent` is written only after the flush.
+
+    After a broken channel the same reply is delivered under the same id.
+    """
     rig = Rig(HELLO)
-    rig.outside.channel.breaks = True
+    rig.channel.breaks = True
     assert rig.say("Hi.").decision == Idle()
     assert "sent" not in rig.kinds()
-    rig.outside.channel.breaks = False
+    rig.channel.breaks = False
     assert rig.wake().rules == ("owed", "rest")
     assert len(_replies(rig)) == 1
     assert rig.outside.channel.replies == {_replies(rig)[0].id: "Hello there."}
@@ -76,8 +85,11 @@ def test_a_reply_that_was_not_flushed_is_given_again():
 
 @pytest.mark.parametrize("cut", ["replace", "resume"])
 @pytest.mark.parametrize("at", range(2, 14))
-def test_a_death_at_any_write_of_a_reply(at, cut):
-    """RUN-8, law 5: what was shown is a prefix of what is recovered; resume goes on, replace begins anew, visibly."""
+def test_a_crash_at_any_write_of_a_reply(at, cut):
+    """RUN-8, law 5: displayed text is a prefix of the recovered text.
+
+    `resume` continues it, `replace` starts visibly anew.
+    """
     rig = Rig(HELLO, can_resume=True, cut=cut)
     rig.session.say("Hi.")
     rig.die(at)
@@ -89,7 +101,7 @@ def test_a_death_at_any_write_of_a_reply(at, cut):
     assert rig.outside.channel.replies == {reply.id: "Hello there."}
     kept = [partial.content[0].text for partial in rig.values(Partial)]
     if rig.values(Resumed):
-        # The reply had not come into the log: whatever anybody saw of it is kept as an annotation.
+        # The reply is not in the log: its displayed text is kept as an annotation.
         assert all(not text or any(part.startswith(text) for part in kept) for text in shown.values())
     for resumed, partial in zip(rig.values(Resumed), rig.values(Partial), strict=False):
         assert resumed.strategy == cut
@@ -98,8 +110,8 @@ def test_a_death_at_any_write_of_a_reply(at, cut):
     assert rig.store.journals("s") == {}
 
 
-def test_a_partial_is_sealed_once():
-    """RUN-8: a worker that dies between sealing and dropping a journal leaves one partial, not two."""
+def test_a_partial_is_written_once():
+    """RUN-8: a worker that crashes between writing the partial and dropping the journal leaves one partial, not two."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     rig.die(4)
@@ -109,8 +121,8 @@ def test_a_partial_is_sealed_once():
     assert len(rig.values(Partial)) == 1
 
 
-def test_a_fault_is_an_entry_and_is_tried_again():
-    """RUN-12: what came is kept as an annotation, the fault as a node; the wait is in the log."""
+def test_a_fault_is_an_entry_and_is_retried():
+    """RUN-12: received text is kept as an annotation, the fault as a node; the retry wait is in the log."""
     rig = Rig(
         {"Hi.": [{"text": "Hello", "error": {"kind": "overload", "retryable": True, "delayMs": 50}}]}, faults_max=3
     )
@@ -122,8 +134,8 @@ def test_a_fault_is_an_entry_and_is_tried_again():
     assert set(rig.outside.channel.replies.values()) == {""}
 
 
-def test_a_stream_that_just_ends_is_a_fault():
-    """RUN-12: a reply without an end was cut, whoever cut it."""
+def test_a_stream_without_an_end_event_is_a_fault():
+    """RUN-12: a reply without an end event counts as cut off."""
     rig = Rig(HELLO, faults_max=1)
 
     class Mute:
@@ -141,12 +153,12 @@ def test_a_stream_that_just_ends_is_a_fault():
     assert rig.values(Failed)[0].error.kind == "cut"
 
 
-def test_a_cancel_while_it_streams():
-    """RUN-12: what was said is kept, the turn has ended, and nobody mends it afterwards."""
+def test_a_cancel_while_streaming_keeps_the_text_and_ends_the_turn():
+    """RUN-12: the received text is kept, the turn ends, and no later wake recovers the reply."""
     rig = Rig({"Hi.": [{"text": "a long story " * 20, "deltaChars": 4, "delayMs": 20}]})
     rig.session.say("Hi.")
 
-    rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
+    rig.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
     assert rig.wake().decision == Idle("cancelled")
     (partial,) = rig.values(Partial)
     assert ("a long story " * 20).startswith(partial.content[0].text)
@@ -161,23 +173,23 @@ def _model_sees(rig):
     return [(message.role, message.content[0].text) for message in messages]
 
 
-def test_what_was_stopped_stays_part_of_the_talk():
-    """RUN-12: the model knows what a person had read when they stopped it, and what they say next is about that."""
+def test_text_of_a_cancelled_reply_stays_in_the_context():
+    """RUN-12: the next request includes the text that was displayed before the cancel."""
     story = {"text": "a long story " * 20, "deltaChars": 4, "delayMs": 20}
     rig = Rig({"Hi.": [story], "Shorter.": [{"text": "Fine."}]})
     rig.session.say("Hi.")
-    rig.outside.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
+    rig.channel.on_delta = lambda: rig.values(Queued) or rig.session.append(Queued(mode="cancel"))
     rig.wake()
     (shown,) = rig.outside.channel.replies.values()
     assert shown
     assert _model_sees(rig) == [("user", "Hi."), ("assistant", shown)]
-    rig.outside.channel.on_delta = lambda: None
+    rig.channel.on_delta = lambda: None
     rig.say("Shorter.")
     assert _model_sees(rig)[1:] == [("assistant", shown), ("user", "Shorter."), ("assistant", "Fine.")]
 
 
-def test_what_was_cut_and_then_stopped_stays_part_of_the_talk():
-    """RUN-8, RUN-12: the same where the process died first, and a person had enough of it then."""
+def test_text_of_a_reply_cancelled_after_a_crash_stays_in_the_context():
+    """RUN-8, RUN-12: the same where the process crashed first and a person cancelled afterwards."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     rig.die(6)
@@ -188,7 +200,7 @@ def test_what_was_cut_and_then_stopped_stays_part_of_the_talk():
 
 
 class _Talking:
-    """A model whose stream knows whether it was closed."""
+    """A model whose stream records whether it was closed."""
 
     name, can_resume = "scripted", False
 
@@ -201,16 +213,16 @@ class _Talking:
             yield TextDelta("Hello there. ")
             yield Finished()
         finally:
-            # Hanging up takes a moment.
+            # The stream is closed in a later iteration of the event loop.
             await asyncio.sleep(0)
             self.is_open = False
 
 
-def test_whoever_stops_listening_hangs_up():
-    """RUN-8: a worker that ends in the middle of a reply leaves no stream open behind it."""
+def test_a_worker_that_ends_closes_its_stream():
+    """RUN-8: a worker that ends in the middle of a reply leaves no stream open."""
     rig, talking = Rig(HELLO), _Talking()
     rig.provider = lambda *_: talking
-    rig.outside.channel.on_delta = _break
+    rig.channel.on_delta = _break
     rig.session.say("Hi.")
 
     async def wake_up():
@@ -226,7 +238,7 @@ def _break():
 
 
 def test_the_message_of_a_fault_is_clipped():
-    """RUN-12: a provider may answer with a page of any length, and with halves of characters."""
+    """RUN-12: a provider may answer with a page of any length, and with broken characters."""
     page = "<html>" + "x" * 20_000_000 + "\ud800"
     rig = Rig({"Hi.": [{"error": {"kind": "server", "message": page}}]})
     assert rig.say("Hi.").decision == Idle("failed")

@@ -1,4 +1,4 @@
-"""VIEW-9: what exactly a model saw at every call of a long session, rebuilt from the log, equal by digest."""
+"""VIEW-9: the exact request of every model call of a long session is rebuilt from the log, with an equal digest."""
 
 import base64
 
@@ -19,7 +19,7 @@ from wakelog.stores.memory import MemoryStore
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """The long session: two branches, folds, a sub-agent, faults, a cancel."""
+    """The long session: two branches, compactions, a sub-agent, faults, a cancel."""
     made = MemoryStore()
     drive(made, Outside(str(tmp_path_factory.mktemp("outside"))), ends=False)
     return made
@@ -31,7 +31,7 @@ def _calls(store, name):
 
 
 def test_every_call_of_the_long_session_is_rebuilt(store):
-    """VIEW-9: also behind later folds, on the branch that was left, and in the sub-agent's own session."""
+    """VIEW-9: also after later compactions, on the abandoned branch, and in the sub-agent's own session."""
     seen = 0
     for stat in list(store.sessions()):
         tree, calls = _calls(store, stat.name)
@@ -43,7 +43,7 @@ def test_every_call_of_the_long_session_is_rebuilt(store):
 
 
 def test_later_entries_change_no_old_request(store):
-    """VIEW-9: a fold, a fork and a change of model afterwards, and every call is what it was."""
+    """VIEW-9: after a compaction, a fork and a change of model, every old request is rebuilt unchanged."""
     tree, calls = _calls(store, "s")
     before = [context_of_call(tree, call) for call in calls]
     session = Session(store, "s")
@@ -57,7 +57,7 @@ def test_later_entries_change_no_old_request(store):
 
 
 def test_a_request_holds_the_texts_of_its_blobs(store):
-    """VIEW-9: system and tools as the adapter is handed them."""
+    """VIEW-9: the system text and the tools are passed to the adapter as text."""
     tree, calls = _calls(store, "s")
     context, answers = context_of_call(tree, calls[0])
     request = build_request(context, store.blobs, answers=answers)
@@ -67,7 +67,7 @@ def test_a_request_holds_the_texts_of_its_blobs(store):
 
 
 def test_tools_that_cannot_be_read_are_damage():
-    """Law 9: nobody guesses what the model was told."""
+    """Law 9: unreadable tool declarations are reported, not guessed."""
     blobs = MemoryStore().blobs
     with pytest.raises(Damaged, match="cannot be read"):
         declared_tools(blobs, blobs.put(b"{"))
@@ -75,8 +75,8 @@ def test_tools_that_cannot_be_read_are_damage():
     assert blob_text(blobs, None) == ""
 
 
-def test_pictures_are_handed_over_whole():
-    """LOG-12: an adapter has no blobs at hand, so a request carries the pictures themselves; the log does not."""
+def test_images_are_passed_inline():
+    """LOG-12: an adapter cannot read blobs, so a request carries the image bytes; the log does not."""
     store = MemoryStore()
     session = Session.create(store, model="m", provider="p")
     blob = store.blobs.put(b"\x89PNG...", "image/png")

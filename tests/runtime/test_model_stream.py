@@ -1,19 +1,21 @@
-"""Bounds have outcomes that are written down: a reply that fits into no entry is stopped, kept in part, and told."""
+"""RUN-12, LOG-9: a reply that is too large for one entry is stopped, kept in part, and the failure is recorded."""
+
+from typing import Any
 
 import pytest
 
 from tests.runtime.rigs import Rig
 from wakelog.decide.decisions import Idle
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, encode
-from wakelog.log.content import Reply, Text, TextDelta, ThinkingDelta, encode_delta
+from wakelog.log.content import ContentDelta, Reply, Text, TextDelta, ThinkingDelta, encode_delta
 from wakelog.log.entry import Compaction, Failed, Message, Partial
 from wakelog.runtime import model_request as listening
 
 LONG = {"Go.": [{"text": "word " * 60, "deltaChars": 10}], "On.": [{"text": "Done."}]}
 
 
-def test_a_reply_that_does_not_end_is_stopped(monkeypatch):
-    """RUN-12: the turn fails with what had come by then, and the session stays usable."""
+def test_an_endless_reply_is_stopped(monkeypatch):
+    """RUN-12: the turn fails with the text received so far, and the session stays usable."""
     monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 500)
     rig = Rig(LONG)
     assert rig.say("Go.").decision == Idle("failed")
@@ -23,8 +25,8 @@ def test_a_reply_that_does_not_end_is_stopped(monkeypatch):
     assert rig.say("On.").decision == Idle()
 
 
-def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
-    """RUN-16: a fold that fits into no entry is none."""
+def test_an_endless_summary_is_stopped(monkeypatch):
+    """RUN-16: a summary that fits into no entry is not used."""
     monkeypatch.setattr(listening, "REPLY_MAX_BYTES", 2_000)
     rig = Rig(LONG, summary="endless " * 400, compact_at=150, keep=30)
     for _ in range(3):
@@ -33,15 +35,15 @@ def test_a_summary_that_does_not_end_is_stopped(monkeypatch):
     assert rig.values(Compaction) == []
 
 
-def test_a_reply_fits_into_its_entry():
-    """LOG-9: whatever it is made of, the longest reply that is listened to can be written down."""
+def test_the_longest_accepted_reply_fits_into_one_entry():
+    """LOG-9: for every kind of content."""
     text = "\0" * (listening.REPLY_MAX_BYTES // 6)
     assert len(encode_delta(TextDelta(text))) > listening.REPLY_MAX_BYTES
     assert len(encode(Message(message=Reply(content=(Text(text=text),))))) < LINE_MAX_BYTES
 
 
 def _nested(depth):
-    value = []
+    value: list[Any] = []
     for _ in range(depth):
         value = [value]
     return value
@@ -49,7 +51,7 @@ def _nested(depth):
 
 @pytest.mark.parametrize("given", [{"n": _nested(254)}, {"n": [[] for _ in range(BRACKETS_MAX)]}], ids=["deep", "wide"])
 def test_a_reply_that_no_line_can_hold_is_stopped(given):
-    """RUN-12: a call nested too deep, or of too many lists, ends the turn; no later wake fails over it."""
+    """RUN-12: a call that is nested too deep or has too many lists ends the turn; no later wake fails because of it."""
     calls = [{"name": "look", "input": given}]
     rig = Rig({"Go.": [{"text": "I look", "toolCalls": calls}], "On.": [{"text": "Done."}]})
     assert rig.say("Go.").decision == Idle("failed")
@@ -59,9 +61,9 @@ def test_a_reply_that_no_line_can_hold_is_stopped(given):
 
 
 def test_many_parts_are_counted():
-    """LOG-9: each change between text and reasoning begins a part, and a line holds only so many."""
+    """LOG-9: each change between text and reasoning starts a part, and the number of parts of a line is limited."""
     room = listening._EntryCapacity("")
-    deltas = [TextDelta("a"), ThinkingDelta("b")]
+    deltas: list[ContentDelta] = [TextDelta("a"), ThinkingDelta("b")]
     faults = (room.add(delta) for _ in range(BRACKETS_MAX) for delta in deltas)
     assert next(filter(None, faults)) in (listening.TOO_NESTED, listening.TOO_LONG)
     plain = listening._EntryCapacity("")

@@ -18,7 +18,7 @@ SHORT = "It plans a greeting."
 
 
 class Thinker:
-    """A model that thinks in the open, with a summary, and is sometimes cut."""
+    """A model with open reasoning and a summary, whose replies are sometimes cut off."""
 
     name = "thinker"
     can_resume = False
@@ -52,7 +52,7 @@ def _everything(rig):
 
 
 def _journaled(rig, monkeypatch):
-    """What is journaled of the model's reasoning from here on."""
+    """The reasoning text that is journaled from here on."""
     thoughts = []
     kept = rig.store.journal
 
@@ -72,8 +72,8 @@ PARTS = {
 
 
 @pytest.mark.parametrize("reasoning", PARTS)
-def test_a_reply(monkeypatch, reasoning):
-    """LOG-18, law 11: log and journal have what was agreed on, and the log replays."""
+def test_a_reply_keeps_the_reasoning_that_the_policy_allows(monkeypatch, reasoning):
+    """LOG-18, law 11: log and journal hold what the policy allows, and the log replays."""
     rig = _rig(Thinker(), reasoning=reasoning)
     journaled = _journaled(rig, monkeypatch)
     rig.say("Go.")
@@ -84,7 +84,7 @@ def test_a_reply(monkeypatch, reasoning):
 
 
 @pytest.mark.parametrize("reasoning", PARTS)
-def test_a_reply_that_was_cut(reasoning):
+def test_a_partial_keeps_the_reasoning_that_the_policy_allows(reasoning):
     """LOG-18: a partial is an entry too."""
     rig = _rig(Thinker(end=Faulted("connection", "gone")), reasoning=reasoning)
     rig.say("Go.")
@@ -94,8 +94,8 @@ def test_a_reply_that_was_cut(reasoning):
 
 
 @pytest.mark.parametrize("reasoning", PARTS)
-def test_a_summary_that_was_no_use(reasoning):
-    """LOG-18: folding keeps what came of it, without what is not kept."""
+def test_an_unusable_summary_is_kept_without_its_reasoning(reasoning):
+    """LOG-18: a failed compaction keeps the received text without reasoning that is not kept."""
     rig = _rig(Thinker(), reasoning=reasoning, compact_at=1, keep=0)
     rig.say("Go.")
     rig.say("Go on.")
@@ -106,8 +106,8 @@ def test_a_summary_that_was_no_use(reasoning):
 
 
 @pytest.mark.parametrize("reasoning", ["summary", "drop"])
-def test_a_provider_that_needs_it_back_says_so(reasoning):
-    """LOG-18: before the call is written, and before anybody is asked."""
+def test_a_provider_that_needs_reasoning_back_is_refused_before_the_call(reasoning):
+    """LOG-18: before the call is written and before the model is asked."""
     model = Thinker(needs_back=True)
     rig = _rig(model, reasoning=reasoning)
     with pytest.raises(UsageError, match="does not work with thinker, which needs signed reasoning"):
@@ -117,8 +117,8 @@ def test_a_provider_that_needs_it_back_says_so(reasoning):
 
 
 @pytest.mark.parametrize("reasoning", ["summary", "drop"])
-def test_it_is_refused_when_it_is_agreed_on(reasoning):
-    """LOG-18: nothing is written of a session that could not be run; with `thinking: drop` none has to go back."""
+def test_the_setting_is_refused_when_it_is_made(reasoning):
+    """LOG-18: a session that could not run is not written; with `thinking: drop` no reasoning is sent back."""
     store, policy = MemoryStore(), Policy(reasoning=reasoning)
     with pytest.raises(UsageError, match="does not work with anthropic, which needs signed reasoning"):
         Agent(model="anthropic:claude-x", policy=policy).begin(store)

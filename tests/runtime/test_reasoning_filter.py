@@ -1,4 +1,4 @@
-"""LOG-18: what of a model's reasoning is written and shown, piece by piece."""
+"""LOG-18: which deltas of a model's reasoning are written and displayed."""
 
 import pytest
 
@@ -24,19 +24,19 @@ def test_keep_changes_nothing():
 
 
 @pytest.mark.parametrize("keeps", ["summary", "drop"])
-def test_reasoning_in_the_open_is_left_out(keeps):
-    """LOG-18: neither its text nor the signature over that text."""
+def test_open_reasoning_is_left_out(keeps):
+    """LOG-18: neither its text nor the signature over that text is kept."""
     assert kept(keeps, [*OPEN, TEXT, Finished()]) == [TEXT, Finished()]
     assert kept(keeps, [*OPEN, SEAL, TEXT]) == [TEXT]
 
 
 def test_drop_leaves_out_everything():
-    """LOG-18: no summary and nothing sealed either."""
+    """LOG-18: neither a summary nor encrypted reasoning is kept."""
     assert kept("drop", [*SUMMARY, SEAL, SEAL, TEXT]) == [TEXT]
 
 
-def test_summary_keeps_summaries_and_what_is_sealed():
-    """LOG-18, VIEW-5: a seal that covers nothing else goes back; it cannot be read here."""
+def test_summary_keeps_summaries_and_encrypted_reasoning():
+    """LOG-18, VIEW-5: encrypted reasoning that covers nothing else is sent back; it cannot be read here."""
     assert assemble_parts(kept("summary", [*SUMMARY, SEAL, TEXT])) == (
         Thinking(thinking="In short.", signature="sealed", bound={"id": "rs_1"}),
         Text(text="So."),
@@ -44,8 +44,8 @@ def test_summary_keeps_summaries_and_what_is_sealed():
     assert kept("summary", [SEAL, TEXT]) == [SEAL, TEXT]
 
 
-def test_a_seal_over_what_is_left_out_goes():
-    """VIEW-5: the summary stays and ends there; the next thought has its own seal."""
+def test_a_signature_over_text_that_is_left_out_is_left_out():
+    """VIEW-5: the summary is kept and ends there; the next reasoning part has its own signature."""
     gap = ThinkingDelta("\n\n")
     assert assemble_parts(kept("summary", [*SUMMARY, gap, *OPEN, SEAL, *SUMMARY, SEAL])) == (
         Thinking(thinking="In short.", bound={}),
@@ -55,13 +55,13 @@ def test_a_seal_over_what_is_left_out_goes():
     assert assemble_parts(kept("summary", [*OPEN, led, *SUMMARY, SEAL])) == (Thinking(thinking="In short.", bound={}),)
 
 
-def test_a_thought_ends_where_something_else_begins():
-    """LOG-18: what was left out of one thought says nothing about the next."""
+def test_a_reasoning_part_ends_at_the_next_other_part():
+    """LOG-18: text left out of one reasoning part does not affect the next."""
     assert kept("summary", [*OPEN, TEXT, SEAL]) == [TEXT, SEAL]
 
 
-def test_what_must_go_back_cannot_be_left_out():
-    """LOG-18: said before anything is asked, with what to do; nothing goes back where none is to go back."""
+def test_reasoning_that_must_be_sent_back_cannot_be_left_out():
+    """LOG-18: refused with a hint before any request, unless no reasoning is sent back."""
     check_reasoning("p", needs_back=True, reasoning="keep", params={})
     check_reasoning("p", needs_back=False, reasoning="drop", params={})
     check_reasoning("p", needs_back=True, reasoning="drop", params={"thinking": "drop"})

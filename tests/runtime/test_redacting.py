@@ -1,4 +1,7 @@
-"""Law 14 in a running session: no key reaches log, journal, blob or channel, and no call runs without its key."""
+"""Law 14 in a running session: no key reaches log, journal, blob or channel.
+
+No tool call with a redacted key runs.
+"""
 
 import asyncio
 
@@ -23,13 +26,13 @@ REPLIES = {
 
 
 def everything(store, name):
-    """All bytes that the store holds of a session, blobs and all."""
+    """All bytes that the store holds of a session, including blobs."""
     refs = [BlobRef(digest=stored.digest, bytes=stored.bytes) for stored in store.blobs.stored()]
     return b"".join([*(line.bytes for line in store.load(name)), *map(store.blobs.get, refs)])
 
 
-def test_a_reply():
-    """LOG-13: streamed text included: nothing of a key was ever in a journal or on a channel."""
+def test_a_key_in_a_reply_reaches_no_journal_and_no_channel():
+    """LOG-13: streamed text included, not even a part of a key is journaled or displayed."""
     rig = Rig(REPLIES)
     assert rig.say("Go.").text == f"The key is {MARK}, so there."
     journaled = "".join(text for kind, text in rig.events if kind == "journal")
@@ -39,8 +42,8 @@ def test_a_reply():
     assert KEY.encode() not in everything(rig.store, "s")
 
 
-def test_half_a_key_of_a_reply_that_was_cut():
-    """LOG-13: what could still become a key when a stream breaks is known by nobody, and kept by nobody."""
+def test_the_beginning_of_a_key_in_an_interrupted_reply_is_not_kept():
+    """LOG-13: text that could still become a key when the stream breaks is dropped."""
     half = {"text": f"The key is {KEY[:-1]}", "deltaChars": 3, "error": {"kind": "connection", "retryable": False}}
     rig = Rig({"Go.": [half]})
     rig.say("Go.")
@@ -48,7 +51,7 @@ def test_half_a_key_of_a_reply_that_was_cut():
     assert KEY[:8] not in "".join(text for _, text in rig.events)
 
 
-def test_what_is_said_to_it():
+def test_a_key_in_a_prompt_title_or_label_is_redacted():
     """LOG-13: a prompt, a title and a label are entries too."""
     rig = Rig(REPLIES)
     rig.session.say(f"My key is {KEY}.")
@@ -58,8 +61,8 @@ def test_what_is_said_to_it():
     assert KEY.encode() not in everything(made.store, made.name)
 
 
-def test_a_call_without_its_key_is_not_run():
-    """DESIGN 5: settled denied, with the reason; the tool was never begun."""
+def test_a_call_with_a_redacted_key_is_not_run():
+    """LOG-13, law 6: its result is `denied` with the reason; the tool never starts."""
     rig = Rig(REPLIES)
     rig.say("Pay.")
     assert rig.values(ToolStarted) == []
@@ -68,8 +71,8 @@ def test_a_call_without_its_key_is_not_run():
     assert "secret" in result.text
 
 
-def test_what_a_tool_puts_out(monkeypatch):
-    """LOG-13: live output, the result, and the whole of it in its blob."""
+def test_a_key_in_the_output_of_a_tool_is_redacted(monkeypatch):
+    """LOG-13: in live output, in the result, and in the blob with the whole output."""
     rig = Rig(REPLIES, clip=1_000)
 
     async def leaking(tool, call):
@@ -81,13 +84,14 @@ def test_what_a_tool_puts_out(monkeypatch):
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert MARK in result.text
+    assert result.blob is not None
     assert rig.store.blobs.get(result.blob).decode() == f"{MARK} " * 100
     assert KEY.encode() not in everything(rig.store, "s")
     assert KEY[:8] not in "".join(text for kind, text in rig.events if kind == "journal")
 
 
-def test_a_summary():
-    """Law 11: a fold counts the tokens of the summary that it keeps, so that a replay counts the same."""
+def test_a_key_in_a_summary_is_redacted():
+    """Law 11: a compaction counts the tokens of the redacted summary, so that a replay counts the same."""
     rig = Rig({"Go.": [{"text": "Going. " * 200}]}, summary=f"The key is {KEY}, so there.", compact_at=100, keep=0)
     rig.say("Go.")
     rig.say("Go.")
@@ -97,8 +101,8 @@ def test_a_summary():
     assert asyncio.run(replay(rig.store, "s")).ok
 
 
-def test_what_a_tool_says_of_itself():
-    """LOG-13: names and schemas of tools stand in a blob, and may come from a server."""
+def test_a_key_in_the_declaration_of_a_tool_is_redacted():
+    """LOG-13: names and schemas of tools are in a blob, and may come from a server."""
 
     @tool(replay="safe")
     def look(place: str = KEY) -> str:
@@ -112,8 +116,8 @@ def test_what_a_tool_says_of_itself():
 
 
 @pytest.mark.parametrize("redact", [True, False])
-def test_the_instructions_and_the_setting(redact):
-    """DESIGN 5: off by a setting, which stands in the log; then everything is as it was said."""
+def test_redaction_can_be_switched_off_by_a_setting(redact):
+    """LOG-13: instructions are redacted; `redact: off` is in the log, and then all text is kept as it is."""
     rig = Rig(REPLIES, redact=redact)
     Agent(model="scripted:m", system=f"Use {KEY}.", policy=rig.policy, tools=rig.outside.tools).enter(rig.session)
     rig.session.rename(f"About {KEY}")

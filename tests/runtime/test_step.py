@@ -1,10 +1,10 @@
-"""RUN-1, law 15: a step stands right behind the log it was decided on, or it is decided again."""
+"""RUN-1, law 15: a step is appended directly behind the log it was decided on, or it is decided again."""
 
 import asyncio
 
 import pytest
 
-from tests.runtime.rigs import Rig, asks
+from tests.runtime.rigs import Rig, Spied, asks
 from wakelog.decide.decisions import Idle
 from wakelog.errors import Conflict, LeaseLost
 from wakelog.log.entry import Custom, Message, ModelCall, Queued
@@ -21,8 +21,8 @@ def _step(rig):
     return Step(rig.runtime(), session, lease, decide_now(rig.runtime(), session))
 
 
-def test_the_first_entry_stands_behind_what_was_decided_on():
-    """RUN-1: whatever came in between, even an annotation, and the decision was made on less than there is."""
+def test_the_first_entry_conflicts_with_any_entry_since_the_decision():
+    """RUN-1: any entry in between, even an annotation, means that the decision was made on an older log."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     step = _step(rig)
@@ -32,8 +32,8 @@ def test_the_first_entry_stands_behind_what_was_decided_on():
     assert not step.has_written
 
 
-def test_later_entries_of_a_step_go_in_whatever_was_said():
-    """RUN-11: what has begun is written down; people speak in between."""
+def test_later_entries_of_a_step_are_appended_after_other_entries():
+    """RUN-11: the entries of a started step are written though people write in between."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     step = _step(rig)
@@ -56,13 +56,13 @@ def test_a_step_whose_lease_is_lost_writes_nothing():
         step.write(Custom(custom_type="y"))
 
 
-def test_what_somebody_says_meanwhile_is_decided_anew():
-    """Law 15: a cancel that arrives between decide and act is not acted over."""
+def test_a_cancel_between_decision_and_action_is_decided_first():
+    """Law 15: after a conflict the step is decided again on the new log."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
-    said = []
+    said: list[bool] = []
 
-    class Slow(type(rig.store)):
+    class Slow(Spied):
         def append(self, session, body, **more):
             if b'"call"' in body and not said:
                 said.append(True)
@@ -75,7 +75,7 @@ def test_what_somebody_says_meanwhile_is_decided_anew():
 
 
 def test_steps_can_be_counted_and_alternate_between_workers():
-    """RUN-1: nothing is kept between steps; one after the other by workers that know nothing of each other."""
+    """RUN-1: no state is kept between steps; two workers with separate state take them in turn."""
     one, many = (Rig({"Hi.": [asks(("look", 1)), {"text": "Seen."}]}) for _ in range(2))
     one.say("Hi.")
     many.session.say("Hi.")
@@ -86,8 +86,8 @@ def test_steps_can_be_counted_and_alternate_between_workers():
     assert bodies[0] == bodies[1]
 
 
-def test_a_session_that_has_nothing_to_do_is_not_touched():
-    """DESIGN 4: no lease, no entry."""
+def test_an_idle_session_gets_no_lease_and_no_entry():
+    """Law 9: waking an idle session writes nothing."""
     rig = Rig(HELLO)
     rig.say("Hi.")
     before = len(rig.entries)
@@ -96,7 +96,7 @@ def test_a_session_that_has_nothing_to_do_is_not_touched():
 
 
 def test_two_workers_do_not_run_one_session():
-    """DESIGN 4: the second is told, at once."""
+    """Law 6: the second worker gets an error at once."""
     rig = Rig(HELLO)
     rig.session.say("Hi.")
     rig.session.acquire("another", ttl_s=60)
@@ -105,7 +105,7 @@ def test_two_workers_do_not_run_one_session():
 
 
 def test_elapsed_is_never_negative():
-    """Clocks are for people: one that jumped back makes nothing last less than nothing."""
+    """Law 3: a clock that was set back gives a duration of zero."""
     rig = Rig(HELLO)
     entry = rig.session.append(Custom(custom_type="x", timestamp=iso_timestamp(5_000)))
     assert [elapsed_since(entry, now) for now in (4_000, 5_000, 7_500)] == [0, 0, 2_500]

@@ -1,11 +1,11 @@
-"""Laws 4, 6 and 7, RUN-5 to RUN-7, VIEW-6, LOG-12: the order in which a tool is begun, runs and is settled."""
+"""Laws 4, 6 and 7, RUN-5 to RUN-7, VIEW-6, LOG-12: the order in which a tool is started, runs and gets its result."""
 
 import asyncio
 
 import pytest
 
 from tests.laws.plays import watch
-from tests.runtime.rigs import Rig, asks
+from tests.runtime.rigs import Rig, Spied, asks
 from wakelog.app.agent import Agent
 from wakelog.decide import wording
 from wakelog.decide.decisions import Idle
@@ -28,8 +28,8 @@ def _results(rig):
     return [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
 
 
-def test_begun_durably_then_done_then_kept():
-    """Law 6: `tool_started` is synced before the effect, the result stands behind it."""
+def test_tool_started_is_synced_then_the_tool_runs_then_its_result_is_written():
+    """Law 6: `tool_started` is synced before the effect, and the result follows it."""
     rig = _rig(("pay", 1))
     rig.kinds()
     rig.say("Go.")
@@ -41,8 +41,8 @@ def test_begun_durably_then_done_then_kept():
 
 @pytest.mark.parametrize(("name", "runs"), [("look", 2), ("pay", 1), ("book", 1)])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_death_behind_the_effect(name, runs, after):
-    """RUN-6: safe runs again, never is said to be unknown, a receipt tells what it did."""
+def test_a_crash_after_the_effect(name, runs, after):
+    """RUN-6: `safe` runs again, `never` is reported as unknown, `receipt` asks the tool for its result."""
     rig = _rig((name, 8))
     rig.session.say("Go.")
     begun = _write_of(rig, "tool_started")
@@ -57,8 +57,8 @@ def test_a_death_behind_the_effect(name, runs, after):
 
 
 @pytest.mark.parametrize("name", ["look", "pay", "book"])
-def test_a_death_before_the_beginning_is_durable(name):
-    """Law 6: what was not begun is simply begun."""
+def test_a_crash_before_tool_started_is_durable(name):
+    """Law 6: a tool that was not started is started."""
     rig = _rig((name, 1))
     rig.session.say("Go.")
     assert rig.die(_write_of(rig, "tool_started"))
@@ -68,8 +68,8 @@ def test_a_death_before_the_beginning_is_durable(name):
     assert _results(rig)[0].effective_status == "ok"
 
 
-def test_what_a_killed_tool_had_shown_is_told():
-    """RUN-7, RUN-10: its live output becomes part of the one result, and its journal goes."""
+def test_live_output_of_a_killed_tool_is_part_of_its_result():
+    """RUN-7, RUN-10: the journaled output becomes part of the one result, and its journal is dropped."""
     rig = _rig(("pay", 3))
     rig.session.say("Go.")
     assert rig.die(_write_of(rig, "tool_started") + 2, after=True)
@@ -81,8 +81,8 @@ def test_what_a_killed_tool_had_shown_is_told():
 
 
 def _write_of(rig, kind):
-    """The number of the write with which an undisturbed worker would append that kind of entry."""
-    twin = Rig(rig.provider._replies, **{name: getattr(rig.policy, name) for name in ("clip", "unknown")})
+    """The number of the write at which an undisturbed worker appends that kind of entry."""
+    twin = Rig(rig.replies, **{name: getattr(rig.policy, name) for name in ("clip", "unknown")})
     twin.session.say("Go.")
     twin.kinds()
     twin.wake()
@@ -90,8 +90,8 @@ def _write_of(rig, kind):
     return kinds.index(kind)
 
 
-def test_a_receipt_that_cannot_say_is_a_question():
-    """RUN-6: by policy, a person decides what became of it, and that is the one result."""
+def test_a_receipt_without_an_answer_is_asked_of_a_person():
+    """RUN-6: by policy, a person decides the outcome, and that is the one result."""
     rig = _rig(("book", 5), unknown="ask")
     rig.session.say("Go.")
     assert rig.die(_write_of(rig, "tool_started") + 1)
@@ -104,8 +104,11 @@ def test_a_receipt_that_cannot_say_is_a_question():
     assert sum(rig.outside.effects.values()) == 1
 
 
-def test_output_is_clipped_once_and_for_ever():
-    """VIEW-6, LOG-12: the mark is in the log, the whole in a blob that was there first; a later limit is too late."""
+def test_output_is_clipped_when_it_is_written():
+    """VIEW-6, LOG-12: the mark is in the log, the whole output in a blob written before.
+
+    A later limit changes nothing.
+    """
     rig = _rig(("look", 7), clip=128)
     rig.kinds()
     rig.say("Go.")
@@ -122,8 +125,8 @@ def test_output_is_clipped_once_and_for_ever():
     assert build_context(rig.session.branch()).messages == before
 
 
-def test_calls_of_one_reply_run_side_by_side_and_each_has_one_result():
-    """Law 7, RUN-7: all are begun before any has ended."""
+def test_calls_of_one_reply_run_concurrently_and_each_has_one_result():
+    """Law 7, RUN-7: all are started before any has ended."""
     rig = _rig(("look", 3), ("pay", 2), ("book", 1))
     rig.kinds()
     rig.say("Go.")
@@ -132,8 +135,8 @@ def test_calls_of_one_reply_run_side_by_side_and_each_has_one_result():
     assert {result.tool_name for result in _results(rig)} == {"look", "pay", "book"}
 
 
-def test_a_result_says_how_long_its_tool_ran():
-    """RUN-7: the duration is measured by the clock, and only where the tool was started."""
+def test_a_result_has_the_duration_of_its_tool():
+    """RUN-7: measured by the clock, and only where the tool was started."""
     rig = _rig(("look", 1), ("nosuch", 1))
     rig.outside.interrupt = lambda: setattr(rig.clock, "ms", rig.clock.ms + 5_000)
     rig.say("Go.")
@@ -142,24 +145,24 @@ def test_a_result_says_how_long_its_tool_ran():
     assert (results["nosuch"].effective_status, results["nosuch"].duration_ms) == ("error", None)
 
 
-def test_a_tool_nobody_declared():
-    """RUN-7: the model is told, nothing is begun."""
+def test_an_undeclared_tool_gives_an_error_result():
+    """RUN-7: the model gets an error and no tool starts."""
     rig = _rig(("ghost", 1))
     rig.say("Go.")
     assert [result.text for result in _results(rig)] == [wording.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(ToolStarted) == []
 
 
-def test_nobody_is_asked_about_a_tool_that_there_is_not():
-    """RUN-7: the model is told at once, whatever was agreed on about tools."""
+def test_no_approval_is_asked_for_an_unknown_tool():
+    """RUN-7: the model gets an error at once, whatever the approval policy."""
     rig = _rig(("ghost", 1), approval="ask")
     assert rig.say("Go.").decision == Idle()
     assert [result.text for result in _results(rig)] == [wording.NO_SUCH_TOOL.format(name="ghost")]
     assert rig.values(Attention) == []
 
 
-def test_a_tool_nobody_told_the_model_of():
-    """RUN-7: it may be at hand and still is not the model's to call."""
+def test_an_installed_tool_that_is_not_declared_is_not_run():
+    """RUN-7: only tools declared in the context can be called."""
     rig = _rig(("pay", 1))
     Agent(model="scripted:m", tools=rig.outside.tools[:1], policy=rig.policy).enter(rig.session)
     rig.say("Go.")
@@ -167,8 +170,8 @@ def test_a_tool_nobody_told_the_model_of():
     assert [result.status for result in _results(rig)] == ["error"]
 
 
-def test_a_tool_that_is_not_at_hand_here():
-    """RUN-19: what the log says may be called, but this process cannot: an error for whoever woke it, not a result."""
+def test_a_declared_tool_that_is_missing_here_is_an_error_of_the_wake():
+    """RUN-19: this process cannot run the tool: the caller of `wake` gets an error, and there is no result."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
     runtime = rig.runtime().with_changes(tools=lambda _, __: {})
@@ -178,15 +181,15 @@ def test_a_tool_that_is_not_at_hand_here():
     assert rig.wake().decision == Idle()
 
 
-def test_what_a_tool_raises_is_an_error_it_had():
-    """RUN-7: told to the model in one line; the turn goes on."""
+def test_an_exception_of_a_tool_is_an_error_result():
+    """RUN-7: the model gets one line; the turn goes on."""
     rig = _rig(("look", 11))
     rig.say("Go.")
     assert [(result.status, result.text) for result in _results(rig)] == [("error", "ValueError: no luck")]
 
 
-def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
-    """RUN-12, RUN-7: the tool is stopped, its output sealed, its call settled as interrupted, never begun again."""
+def test_a_cancel_stops_a_running_tool_and_keeps_its_output():
+    """RUN-12, RUN-7: the tool is stopped, its output is kept, and its call is settled as interrupted."""
     rig = _rig(("look", 3))
     rig.outside.interrupt = lambda: rig.session.append(Queued(mode="cancel"))
 
@@ -201,13 +204,13 @@ def test_a_cancel_stops_what_runs_and_keeps_what_it_showed():
     assert sum(rig.outside.effects.values()) == 1
 
 
-def test_a_worker_that_was_overtaken_begins_nothing():
-    """Law 6, RUN-1: a lease that was lost is found out before the effect."""
+def test_a_worker_that_lost_its_lease_starts_no_tool():
+    """Law 6, RUN-1: a lost lease is noticed before the effect."""
     rig = _rig(("pay", 1))
     rig.session.say("Go.")
-    taken = []
+    taken: list[Rig] = []
 
-    class Overtaking(type(rig.store)):
+    class Overtaking(Spied):
         def append(self, session, body, **more):
             if b'"tool_started"' in body and not taken:
                 taken.append(rig)

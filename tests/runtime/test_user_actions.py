@@ -1,11 +1,11 @@
-"""RUN-12, RUN-13, RUN-18: what people do to a session, every wrong use of it, and that no crash spoils it."""
+"""RUN-12, RUN-13, RUN-18: actions of people on a session, their wrong uses, and crashes in the middle of them."""
 
 import pytest
 
 from tests.runtime.rigs import Rig, asks
 from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import Conflict, NotFound, UsageError
-from wakelog.log.content import Faulted, Prompt
+from wakelog.log.content import Faulted, Prompt, Text
 from wakelog.log.entry import (
     Attention,
     AttentionResolved,
@@ -23,6 +23,7 @@ from wakelog.log.entry import (
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.overview import overview
 from wakelog.runtime.user_actions import (
+    PersonDecision,
     has_failed_turn,
     open_questions,
     request_cancel,
@@ -38,7 +39,7 @@ PAY = {"Pay.": [asks(("pay", 1)), {"text": "Paid."}], "Go on.": [{"text": "Gone.
 
 
 def _asking(**agreed):
-    """A session that waits for a person."""
+    """A session that waits for an approval."""
     rig = Rig(PAY, approvals={"pay": "ask"}, **agreed)
     assert isinstance(rig.say("Pay.").decision, Await)
     return rig
@@ -47,8 +48,8 @@ def _asking(**agreed):
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_cancel_ends_the_turn_that_is_under_way():
-    """RUN-12: an entry now, the end of the turn when somebody runs the session, and it stays usable."""
+def test_cancel_ends_the_current_turn():
+    """RUN-12: the cancel is an entry at once, the turn ends when the session is woken, and the session stays usable."""
     rig = _asking()
     assert request_cancel(rig.session).value.mode == "cancel"
     assert rig.wake().decision == Idle("cancelled")
@@ -57,8 +58,8 @@ def test_cancel_ends_the_turn_that_is_under_way():
     assert rig.say("Go on.").decision == Idle()
 
 
-def test_a_cancelled_turn_leaves_no_question_behind():
-    """RUN-12: a call that was settled without its answer is nobody's to decide any more."""
+def test_a_cancelled_turn_leaves_no_open_question():
+    """RUN-12: the question about a settled call can no longer be answered."""
     rig = _asking()
     assert len(open_questions(rig.session)) == 1
     request_cancel(rig.session)
@@ -67,8 +68,8 @@ def test_a_cancelled_turn_leaves_no_question_behind():
     assert overview(rig.session.read().tree).state == "idle"
 
 
-def test_there_is_nothing_to_cancel_at_rest():
-    """RUN-12: nothing is written, and the next turn is not met by an old cancel."""
+def test_an_idle_session_cannot_be_cancelled():
+    """RUN-12: nothing is written, so no old cancel ends the next turn."""
     rig = Rig(PAY)
     assert request_cancel(rig.session) is None
     rig.say("Go on.")
@@ -76,8 +77,8 @@ def test_there_is_nothing_to_cancel_at_rest():
     assert rig.values(Queued) == []
 
 
-def test_a_cancel_has_no_hold_on_the_next_turn():
-    """RUN-12: it was meant for the turn in which it was said."""
+def test_a_cancel_does_not_affect_the_next_turn():
+    """RUN-12: it applies to the turn in which it was written."""
     rig = _asking()
     request_cancel(rig.session)
     request_cancel(rig.session)
@@ -86,8 +87,8 @@ def test_a_cancel_has_no_hold_on_the_next_turn():
     assert len(rig.values(Cancelled)) == 1
 
 
-def test_a_cancel_that_came_too_late_is_forgotten():
-    """RUN-12: the turn was over before it was heard; the next one is another."""
+def test_a_cancel_after_the_end_of_its_turn_is_ignored():
+    """RUN-12: it does not apply to the next turn."""
     rig = Rig(PAY)
     rig.say("Go on.")
     rig.session.append(Queued(mode="cancel"))
@@ -110,8 +111,8 @@ class Down:
         yield Faulted("connection", "no route to the model", retryable=True, delay_ms=0)
 
 
-def test_a_turn_that_failed_is_tried_again():
-    """RUN-12: the failures stay where they are, on a branch that was left; what was said is answered after all."""
+def test_a_failed_turn_can_be_retried():
+    """RUN-12: the failures stay on an abandoned branch; the prompt is answered."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
     works, rig.provider = rig.provider, Down()
     assert rig.say("Go on.").decision == Idle("failed")
@@ -123,8 +124,8 @@ def test_a_turn_that_failed_is_tried_again():
     assert len(rig.values(Failed)) == 3
 
 
-def test_each_try_has_its_own_patience():
-    """RUN-8, RUN-12: failures that were left behind do not count against the next try."""
+def test_each_retry_has_its_own_fault_limit():
+    """RUN-8, RUN-12: failures of earlier tries do not count against the next one."""
     rig = Rig({}, faults_max=3)
     rig.provider = Down()
     rig.say("Go on.")
@@ -135,8 +136,8 @@ def test_each_try_has_its_own_patience():
         assert rig.values(Failed)[-1].error.message.startswith("3 calls in a row")
 
 
-def test_what_was_agreed_on_since_holds_for_the_next_try():
-    """RUN-12: another model is the natural cure; a death before the head is moved changes nothing."""
+def test_settings_changed_since_apply_to_the_retry():
+    """RUN-12: another model can be set before the retry; a crash before the head is moved changes nothing."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
     works, rig.provider = rig.provider, Down()
     rig.say("Go on.")
@@ -152,8 +153,8 @@ def test_what_was_agreed_on_since_holds_for_the_next_try():
 
 
 @pytest.mark.parametrize("came", [Custom(custom_type="note"), Compaction(summary="They talked.")], ids=["note", "fold"])
-def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
-    """RUN-12: also where a fold hides them from what a session reads; two in a row are one failure."""
+def test_a_retry_goes_back_before_the_failures_whatever_followed_them(came):
+    """RUN-12: also where a compaction hides them from the session; two in a row are one failure."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=2)
     works, rig.provider = rig.provider, Down()
     rig.say("Go on.")
@@ -165,8 +166,8 @@ def test_whatever_came_behind_the_failures_they_are_gone_back_before(came):
 
 
 @pytest.mark.meddled
-def test_settings_between_the_failures_of_one_turn():
-    """RUN-12: another model was named while the first waited to be tried again: all of it is one failure."""
+def test_settings_between_the_failures_of_one_turn_do_not_split_it():
+    """RUN-12: another model was set during a retry wait: the retry goes back before all failures."""
     rig = Rig({"Go on.": [{"text": "Gone."}]}, faults_max=1)
     said = rig.session.say("Go on.")
     rig.session.append(Failed(reason="call", error=FaultReport(kind="overload", retryable=True)))
@@ -177,7 +178,7 @@ def test_settings_between_the_failures_of_one_turn():
     assert rig.wake().text == "Gone."
 
 
-def test_only_a_turn_that_failed_can_be_tried_again():
+def test_only_a_failed_turn_can_be_retried():
     """RUN-12: nothing is written otherwise."""
     rig = Rig(PAY)
     rig.say("Go on.")
@@ -189,15 +190,15 @@ def test_only_a_turn_that_failed_can_be_tried_again():
 # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_questions_say_what_is_asked_about_which_call():
-    """RUN-13: listed with the call and with what may be decided."""
+def test_questions_name_their_call_and_their_choices():
+    """RUN-13: listed with the tool call and the possible decisions."""
     (question,) = open_questions(_asking().session)
     assert question.attention.reason == "approve"
     assert question.open_call.tool_call.name == "pay"
     assert question.choices == ("approve", "deny")
 
 
-def test_a_question_that_is_not_about_a_call_can_be_put_away():
+def test_a_question_without_a_call_can_be_resolved():
     """RUN-13: an extension may ask too."""
     rig = Rig(PAY)
     asked = rig.session.append(Attention(reason="look here"))
@@ -207,9 +208,10 @@ def test_a_question_that_is_not_about_a_call_can_be_put_away():
     assert open_questions(rig.session) == []
 
 
-def test_approved_is_run_and_denied_is_not():
-    """RUN-13: the decision is in the log and becomes what happens, once."""
-    for word, paid in [("approve", 1), ("deny", 0)]:
+def test_an_approved_call_runs_once_and_a_denied_one_never():
+    """RUN-13: the decision is in the log and is applied once."""
+    decisions: list[tuple[PersonDecision, int]] = [("approve", 1), ("deny", 0)]
+    for word, paid in decisions:
         rig = _asking()
         resolve_question(rig.session, open_questions(rig.session)[0].attention.id, word)
         assert rig.wake().decision == Idle()
@@ -219,8 +221,8 @@ def test_approved_is_run_and_denied_is_not():
 
 
 @pytest.mark.parametrize("word", ["ran", "did not run", "run again", "result", "maybe", ""])
-def test_only_what_was_asked_can_be_decided(word):
-    """RUN-13: an approval is not an answer to another question, and the error says what is."""
+def test_only_the_choices_of_a_question_are_accepted(word):
+    """RUN-13: an approval does not answer another kind of question, and the error lists the choices."""
     rig = _asking()
     attention = open_questions(rig.session)[0].attention.id
     with pytest.raises(UsageError) as error:
@@ -229,18 +231,21 @@ def test_only_what_was_asked_can_be_decided(word):
     assert rig.values(AttentionResolved) == []
 
 
-def test_a_result_goes_with_the_decision_result_and_with_no_other():
-    """RUN-13: neither is any use without the other."""
+def test_a_result_text_belongs_to_the_decision_result_only():
+    """RUN-13: either one without the other is refused."""
     rig = Rig(PAY)
     asked = rig.session.append(Attention(reason="unknown"))
-    for decision, result in [("result", None), ("ran", "text")]:
+    mistakes: list[tuple[PersonDecision, str | None]] = [("result", None), ("ran", "text")]
+    for decision, result in mistakes:
         with pytest.raises(UsageError):
             resolve_question(rig.session, asked.id, decision, result=result)
-    assert resolve_question(rig.session, asked.id, "result", result="").value.result[0].text == ""
+    resolved = resolve_question(rig.session, asked.id, "result", result="").value
+    assert isinstance(resolved, AttentionResolved)
+    assert resolved.result == (Text(text=""),)
 
 
 def test_a_question_is_decided_once():
-    """RUN-13: two people who answer at the same time are told."""
+    """RUN-13: the second of two concurrent answers is refused."""
     rig = _asking()
     attention = open_questions(rig.session)[0].attention.id
     resolve_question(rig.session, attention, "deny")
@@ -253,8 +258,8 @@ def test_a_question_is_decided_once():
 # ── folds ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fold_is_asked_for_once_and_with_words_of_ones_own():
-    """RUN-16: taken up by the next who runs the session."""
+def test_a_compaction_is_requested_once_with_its_instructions():
+    """RUN-16: the next worker of the session carries it out."""
     rig = Rig({"Go on.": [{"text": "Gone. " * 40}]}, summary="Short.")
     with pytest.raises(UsageError, match="nothing to compact"):
         request_compaction(rig.session)
@@ -284,8 +289,8 @@ def _is_result(entry):
     return getattr(entry.value.message, "tool_call_id", None) is not None
 
 
-def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
-    """RUN-18: a fork before the result, a new call, approval asked; the old branch stays."""
+def test_a_rerun_asks_and_runs_once_more_on_its_own_branch():
+    """RUN-18: a branch before the result, a new call, an approval; the old branch stays."""
     rig, result, reply = _paid()
     asked = rerun_tool(rig.session, result.id)
     (question,) = open_questions(rig.session)
@@ -302,14 +307,14 @@ def test_a_rerun_asks_then_runs_once_more_on_a_branch_of_its_own():
 
 
 def test_a_rerun_can_name_the_reply():
-    """RUN-18: where it asked for one tool."""
+    """RUN-18: where the reply has one tool call."""
     rig, _, reply = _paid()
     assert rerun_tool(rig.session, reply.id).value.reason == "approve"
 
 
 @pytest.mark.meddled
-def test_what_cannot_be_run_again():
-    """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an entry of nowhere, a session at work."""
+def test_a_rerun_of_anything_but_one_settled_call_is_refused():
+    """RUN-18: a prompt, a reply of many calls, a result whose call is gone, an unknown entry, a session in a turn."""
     rig = Rig({"Two.": [asks(("pay", 1), ("look", 2)), {"text": "Done."}]})
     rig.say("Two.")
     nodes = rig.session.read().tree.nodes
@@ -332,8 +337,8 @@ def _says(node, kind):
 @pytest.mark.parametrize("head_at_the_fork", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("write", range(5))
-def test_a_rerun_that_dies_anywhere_runs_nothing_unasked(write, after, head_at_the_fork):
-    """RUN-18, law 6: whoever wakes what a crash has left of it finds the question, or no new call."""
+def test_a_rerun_that_crashes_anywhere_runs_nothing_unapproved(write, after, head_at_the_fork):
+    """RUN-18, law 6: after a crash the next wake finds the question, or no new call."""
     rig, result, reply = _paid()
     if head_at_the_fork:
         rig.session.append(Head(target_id=rig.session.tree.parent(reply.id)))

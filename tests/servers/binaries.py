@@ -54,7 +54,7 @@ def _newest_first(pattern: str) -> list[str]:
 
 
 def _brought(place: Place, install: str) -> str:
-    """A copy of the wheel's server that the user of the place can reach; libraries lie where the programs look."""
+    """A copy of the wheel's server in a folder that the user of the place can read, with its libraries."""
     package = os.path.dirname(install)
     root = place.path("wheel")
     there = os.path.join(root, os.path.basename(package), os.path.basename(install))

@@ -1,4 +1,4 @@
-"""What tests ask for by name: `postgres`, `postgres_url`, `own_postgres`, `pgbouncer`, `pgbouncer_url`.
+"""Fixtures with real servers: `postgres`, `postgres_url`, `own_postgres`, `pgbouncer`, `pgbouncer_url`.
 
 Nothing starts before the first test that asks. The workers of one run share one server; whatever a test stops or
 kills is its own. A server that cannot be had fails the test with one line.
@@ -16,7 +16,7 @@ from tests.servers.postgres import Server, own_server, shared_server
 
 @pytest.fixture(scope="session")
 def servers(request) -> Place:
-    """The place of this run: it belongs to the process that collects the results, not to one of its workers."""
+    """The server folder of this run: it belongs to the process that collects the results, not to one of its workers."""
     try:
         return Place(os.getppid() if hasattr(request.config, "workerinput") else os.getpid())
     except Unavailable as why:
@@ -25,7 +25,7 @@ def servers(request) -> Place:
 
 @pytest.fixture(scope="session")
 def postgres(servers) -> Server:
-    """The server of the whole run, shared by its workers: to make databases on, not to stop."""
+    """The server of the whole run, shared by its workers: for databases, not for stopping."""
     try:
         return shared_server(servers)
     except Unavailable as why:
@@ -42,7 +42,7 @@ def postgres_url(postgres) -> Iterator[str]:
 
 @pytest.fixture
 def own_postgres(servers) -> Iterator[Server]:
-    """A durable server of this test alone: to stop, to start, to kill."""
+    """A durable server for this test alone, which may be stopped, started and killed."""
     try:
         with own_server(servers) as server:
             yield server
@@ -52,7 +52,7 @@ def own_postgres(servers) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def pgbouncer(servers, postgres) -> Iterator[Pgbouncer]:
-    """A pgbouncer in transaction mode in front of `postgres`, one a worker."""
+    """A pgbouncer in transaction mode in front of `postgres`, one per worker."""
     try:
         with pooling(servers, postgres.url()) as pool:
             yield pool
@@ -63,4 +63,4 @@ def pgbouncer(servers, postgres) -> Iterator[Pgbouncer]:
 @pytest.fixture
 def pgbouncer_url(pgbouncer, postgres_url) -> str:
     """The database of `postgres_url`, through pgbouncer."""
-    return pgbouncer.url(postgres_url)
+    return str(pgbouncer.url(postgres_url))

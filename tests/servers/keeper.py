@@ -1,8 +1,8 @@
-"""The process that outlives a run by a moment, to end its servers and remove their folder.
+"""A process that outlives a test run for a moment, to end its servers and remove their folder.
 
 Run as `python keeper.py OWNER FOLDER`; it says its number and returns when it watches. However the owner ends, by
 itself or by SIGKILL, the keeper sees it. A server is known by the `*.pid` file one level down, and only a process
-whose command line names the folder is ended: a number that was given to somebody else since is left alone.
+whose command line names the folder is ended: a process that got the pid since then is left alone.
 Standard library only, and nothing of ours, so that it starts fast.
 """
 
@@ -18,7 +18,7 @@ SWEEPS_MAX = 600
 
 
 def main(owner: int, folder: str) -> None:
-    """Watches in the background until the owner has ended."""
+    """Wait in the background until the owner has ended."""
     watch = os.pidfd_open(owner)
     keeper = os.fork()
     if keeper:
@@ -27,7 +27,7 @@ def main(owner: int, folder: str) -> None:
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
-        os.dup2(nothing, standard)  # whoever reads what the run prints must not wait for the keeper
+        os.dup2(nothing, standard)  # readers of the output of the run must not wait for the keeper
     select.select([watch], [], [])
     for path in glob.glob(f"{folder}/*/*.pid"):
         end(path, folder)
@@ -40,7 +40,7 @@ def main(owner: int, folder: str) -> None:
 
 
 def end(path: str, folder: str) -> None:
-    """Ends the server that wrote this file: at once, and if it does not listen, by force."""
+    """End the server that wrote this pid file: at once, and by SIGKILL if it does not react."""
     try:
         with open(path, encoding="utf-8") as file:
             pid = int(file.readline())

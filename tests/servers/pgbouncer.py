@@ -1,4 +1,4 @@
-"""A real pgbouncer in transaction mode: between two transactions a client may meet another connection.
+"""A real pgbouncer in transaction mode: between two transactions a client may get another server connection.
 
 The pool of each database is smaller than the number of clients that tests have, so that connections do change
 hands; who waits for one too long fails instead of hanging. Everything else is pgbouncer's default, as a store
@@ -38,7 +38,7 @@ pidfile = {folder}/pgbouncer.pid
 
 
 class Pgbouncer:
-    """A running pgbouncer, and the way through it."""
+    """A running pgbouncer."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self.process = process
@@ -51,13 +51,13 @@ class Pgbouncer:
         return urlunsplit(parts._replace(netloc=f"{who}@127.0.0.1:{self.port}", query=""))
 
     def answers(self) -> bool:
-        """Whether somebody listens."""
+        """Whether it accepts connections."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
             return True
         return False
 
     def stop(self) -> None:
-        """Ends it at once. It keeps nothing, and SIGKILL is the one signal that it cannot have inherited as ignored."""
+        """End it at once. It stores nothing, and SIGKILL is the one signal that it cannot have inherited as ignored."""
         self.process.kill()
         self.process.wait()
 
@@ -90,7 +90,7 @@ def _started(place: Place, program: str, folder: str, url: str) -> Pgbouncer:
 
 
 def _listens(pool: Pgbouncer) -> bool:
-    """Waits until it listens, or has ended because somebody took its port."""
+    """Wait until it listens, or has ended because its port was taken."""
     for _ in range(int(PATIENCE_S / 0.01)):
         if pool.process.poll() is not None:
             return False

@@ -1,8 +1,8 @@
-"""Where the servers of one run live, and as whom they run.
+"""The folder in which the servers of one run live, and the user that they run as.
 
 A place is a folder named for the process that owns it: the workers of one run find the same one, and the keeper
 removes it with everything that runs there once the owner has ended. PostgreSQL and pgbouncer refuse to run as
-root, so that root runs them as `nobody`, who owns the folder; anybody else runs them as himself.
+root, so that root runs them as the user `nobody`, who owns the folder; other users run them as themselves.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ PATIENCE_S = 600
 
 
 class Unavailable(Exception):
-    """A server that a test needs cannot be had; the message is one line that says what to do."""
+    """A server that a test needs is not available; the message is one line with a hint."""
 
 
 class Place:
@@ -35,19 +35,19 @@ class Place:
         self._claim(owner)
 
     def path(self, name: str) -> str:
-        """Something in the folder."""
+        """A path in the folder."""
         return os.path.join(self.folder, name)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """One process at a time: what the workers of a run share is made under this."""
+        """A lock for what the workers of a run create together."""
         with open(self.path("lock"), "a", encoding="utf-8") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def run(self, *command: str) -> str:
-        """Runs a command as the user of this place and gives what it printed."""
-        done = subprocess.run(
+        """Run a command as the user of this place and return its output."""
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
             command, **self._manner(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False
         )
         said = done.stdout.decode(errors="replace").strip()
@@ -56,20 +56,20 @@ class Place:
         return said
 
     def spawn(self, *command: str, log: str) -> subprocess.Popen[bytes]:
-        """Starts a server as the user of this place. It is a child, so that its end is seen by who started it."""
+        """Start a server as the user of this place, as a child, so that its end is seen here."""
         with open(log, "ab") as file:
             return subprocess.Popen(
                 command, **self._manner(), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
             )
 
     def _manner(self) -> dict[str, Any]:
-        """As whom, where and with which surroundings every program runs here."""
+        """The user, folder and environment of every program that runs here."""
         who = {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []} if self.user else {}
         env = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": self.folder}
         return {**who, "cwd": self.folder, "env": env, "stdin": subprocess.DEVNULL}
 
     def write(self, name: str, text: str) -> str:
-        """A file that the servers of this place, and nobody else, may read."""
+        """A file that only the servers of this place may read."""
         path = self.path(name)
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
@@ -77,7 +77,7 @@ class Place:
         return path
 
     def give(self, path: str) -> None:
-        """Makes a path the property of the user that servers run as."""
+        """Change the owner of a path to the user that servers run as."""
         if self.user:
             os.chown(path, self.user.pw_uid, self.user.pw_gid, follow_symlinks=False)
 
@@ -85,10 +85,10 @@ class Place:
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.folder, 0o700)
             self.give(self.folder)
-        # Anybody may write to the temporary folder: a folder that somebody else put there first is not ours.
+        # Every user may write to the temporary folder: a folder that another user put there first is not used.
         mine = os.lstat(self.folder)
         if mine.st_uid not in {os.geteuid(), self.user.pw_uid if self.user else os.geteuid()} or mine.st_mode & 0o077:
-            raise Unavailable(f"{self.folder} belongs to somebody else: remove it")
+            raise Unavailable(f"{self.folder} belongs to another user: remove it")
         with self.lock():
             if not os.path.exists(self.path("kept")):
                 command = [sys.executable, "-I", "-S", KEEPER, str(owner), self.folder]
@@ -97,7 +97,7 @@ class Place:
 
 
 def free_port() -> int:
-    """A port that nobody listens on, outside the range from which outgoing connections take theirs."""
+    """A free port outside of the range of outgoing connections."""
     for _ in range(100):
         port = random.randrange(20_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -107,7 +107,7 @@ def free_port() -> int:
 
 
 def enterable(folder: str) -> bool:
-    """Whether every user may go as far as this folder."""
+    """Whether every user may enter this folder."""
     while folder != "/":
         if not os.stat(folder).st_mode & stat.S_IXOTH:
             return False

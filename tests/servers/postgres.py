@@ -1,4 +1,4 @@
-"""A real PostgreSQL server: its databases, its backends, and, where it is ours, its life and death.
+"""A real PostgreSQL server: its databases, its backends and, for an own server, starting and stopping it.
 
 `Server` speaks to any server through psycopg. A `Cluster` is what makes one ours: a data folder in a place, and
 the process that serves it. The shared server gives up durability for speed (fsync off); the one that `own_server`
@@ -53,7 +53,7 @@ class Cluster:
         self._programs = programs(place)
 
     def make(self, settings: dict[str, str]) -> None:
-        """Makes the data folder from the one that was prepared, and starts the server on a port that is free."""
+        """Copy the prepared data folder, and start the server on a free port."""
         self.place.run("cp", "-a", self.place.path("fresh"), self.data)
         for _ in range(STARTS_MAX):
             self.port = free_port()
@@ -63,12 +63,12 @@ class Cluster:
         raise Unavailable("PostgreSQL found no free port on 127.0.0.1")
 
     def configure(self, settings: dict[str, str]) -> None:
-        """Writes the settings; they count from the next start."""
+        """Write the settings; they apply from the next start."""
         lines = [f"{name} = '{value}'" for name, value in (ALWAYS | settings).items()]
         self.place.write(os.path.join(self.data, "postgresql.auto.conf"), "\n".join(lines) + "\n")
 
     def start(self) -> None:
-        """Starts the server and waits until it takes connections."""
+        """Start the server and wait until it accepts connections."""
         for _ in range(STARTS_MAX):
             begun = os.path.getsize(self._log) if os.path.exists(self._log) else 0
             self.process = self.place.spawn(os.path.join(self._programs, "postgres"), "-D", self.data, log=self._log)
@@ -78,7 +78,7 @@ class Cluster:
         raise Unavailable(f"PostgreSQL does not start in {self.data}: its last backends do not end")
 
     def stop(self, *, immediate: bool = False) -> None:
-        """Stops the server and waits for its end; an immediate stop leaves everything as a crash would."""
+        """Stop the server and wait for its end; an immediate stop leaves the state of a crash."""
         if self.running():
             assert self.process is not None
             self.process.send_signal(signal.SIGQUIT if immediate else signal.SIGINT)
@@ -89,12 +89,12 @@ class Cluster:
         return self.process is not None and self.process.poll() is None
 
     def pid(self) -> int:
-        """The process at the head of the server."""
+        """The pid of the postmaster."""
         assert self.process is not None
         return self.process.pid
 
     def _ready(self) -> bool:
-        """Waits until the server takes connections, or has ended."""
+        """Wait until the server accepts connections, or has ended."""
         for _ in range(int(PATIENCE_S / 0.01)):
             if not self.running():
                 return False
@@ -104,14 +104,14 @@ class Cluster:
         raise Unavailable(f"PostgreSQL does not take connections in {self.data}")
 
     def _status(self) -> list[str]:
-        """The first line of the server's own file, which is its number, and the last, which is its state."""
+        """The first line of the server's pid file, which is its pid, and the last, which is its state."""
         with contextlib.suppress(FileNotFoundError), open(f"{self.data}/postmaster.pid", encoding="utf-8") as file:
             lines = file.read().split("\n")
             return [lines[0], lines[7].strip() if len(lines) > 7 else ""]
         return []
 
     def _judge(self, said: str) -> None:
-        """Says what is to be done about a server that ended while it started; nothing, when it is to try again."""
+        """Raise an error with a hint for a server that ended while it started, unless it should be started again."""
         if "Address already in use" in said:
             raise _PortTaken
         if "still in use" not in said:
@@ -125,27 +125,27 @@ class Cluster:
 
 
 class _PortTaken(Exception):
-    """Somebody took the port between the look and the start."""
+    """The port was taken between the check and the start."""
 
 
 class Server:
-    """A server to make databases on. `cluster` is there when it is ours to stop and to kill."""
+    """A server for databases. `cluster` is set when the tests may stop and kill it."""
 
     def __init__(self, url: str, cluster: Cluster | None = None) -> None:
         self._url = url
         self._cluster = cluster
 
     def url(self, database: str = "") -> str:
-        """The URL of a database; without a name, of the one that administrators use."""
+        """The URL of a database; without a name, of the administrative one."""
         parts = urlsplit(self._url)
         return urlunsplit(parts._replace(path=f"/{database}")) if database else self._url
 
     def connect(self) -> psycopg.Connection:
-        """A connection for administration, which commits every statement by itself."""
+        """A connection for administration, in autocommit mode."""
         return psycopg.connect(self._url, autocommit=True)
 
     def new_database(self, template: str = "") -> str:
-        """Makes a database and gives its URL: an empty one, or a copy of the one at the URL `template`.
+        """Create a database and return its URL: an empty one, or a copy of the one at the URL `template`.
 
         Nobody may be connected to a template while it is copied.
         """
@@ -160,7 +160,7 @@ class Server:
         return self.url(name)
 
     def drop(self, url: str) -> None:
-        """Drops the database at a URL, and ends whoever is still connected to it."""
+        """Drop the database at a URL, and close its connections."""
         with self.connect() as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name_of(url))))
 
@@ -172,7 +172,7 @@ class Server:
             return [pid for (pid,) in connection.execute(words, [name_of(url)])]
 
     def terminate(self, pid: int) -> None:
-        """Ends one backend as an administrator would, and waits for its end; nobody else notices."""
+        """End one backend as an administrator would, and wait for its end; other clients are not affected."""
         with self.connect() as connection:
             connection.execute("SELECT pg_terminate_backend(%s, %s)", [pid, int(PATIENCE_S * 1000)])
 
@@ -227,7 +227,7 @@ class Server:
 
 
 def shared_server(place: Place) -> Server:
-    """The server of a whole run: the one that WAKELOG_TEST_POSTGRES names, else one that the first who asks starts."""
+    """The server of a whole run: the one that WAKELOG_TEST_POSTGRES names, else one that the first caller starts."""
     given = os.environ.get("WAKELOG_TEST_POSTGRES")
     if given:
         return _answering(given)
@@ -245,7 +245,7 @@ def shared_server(place: Place) -> Server:
 
 @contextlib.contextmanager
 def own_server(place: Place) -> Iterator[Server]:
-    """A durable server with a data folder of its own, gone with everything in it at the end."""
+    """A durable server with a data folder of its own, removed at the end."""
     with place.lock():
         _prepare(place)
     cluster = Cluster(place, f"own-{uuid.uuid4().hex[:12]}")
@@ -278,7 +278,7 @@ def _url(place: Place, port: int) -> str:
 
 
 def _prepare(place: Place) -> None:
-    """Makes, once a run, the data folder that every server starts from."""
+    """Make, once per run, the data folder that every server starts from."""
     fresh, half = place.path("fresh"), place.path("fresh-half")
     if os.path.exists(fresh):
         return

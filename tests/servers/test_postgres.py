@@ -1,5 +1,6 @@
-"""The servers of the tests do what they say: what is shown on them would be worth nothing otherwise."""
+"""The servers of the tests work as described, so that the tests on them mean something."""
 
+import importlib.util
 import os
 import select
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -35,7 +37,7 @@ with own_server(place) as own, pooling(place, own.url()) as pool:
 """
 
 
-def asked(url: str, words: str) -> list[tuple]:
+def asked(url: str, words: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         return connection.execute(words).fetchall()
 
@@ -46,7 +48,7 @@ def done(url: str, words: str) -> None:
 
 
 def count(url: str) -> int:
-    return asked(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")[0][0]
+    return int(asked(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace")[0][0])
 
 
 def rows(url: str) -> list[int]:
@@ -54,7 +56,7 @@ def rows(url: str) -> list[int]:
 
 
 def ended(pid: int) -> bool:
-    """Waits for the end of a process."""
+    """Wait for the end of a process."""
     try:
         watch = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -66,20 +68,21 @@ def ended(pid: int) -> bool:
 
 
 def backends_at_once(url: str) -> set[int]:
-    """The backends that many clients meet when all of them ask at the same time."""
+    """The backends that many clients get when all of them connect at the same time."""
     together = threading.Barrier(CLIENTS)
 
     def meet(_: int) -> int:
         with psycopg.connect(url, autocommit=True) as connection:
             together.wait(60)
-            return connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchone()[0]
+            [(pid,)] = connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchall()
+            return int(pid)
 
     with ThreadPoolExecutor(CLIENTS) as threads:
         return set(threads.map(meet, range(CLIENTS)))
 
 
 class Writer(threading.Thread):
-    """Commits row after row until the server is gone, and remembers which were acknowledged."""
+    """Commits row after row until the server is gone, and records which were acknowledged."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -99,21 +102,21 @@ class Writer(threading.Thread):
 
 
 class TestDatabases:
-    """Law 4 is tried on databases that know nothing of each other."""
+    """Databases for tests of law 4 are independent of each other."""
 
-    def test_a_database_is_fresh(self, postgres_url):
-        """Two runs of this cannot meet: the table that one makes would stop the other."""
+    def test_a_database_is_empty(self, postgres_url):
+        """Two runs of this cannot share a database: the table of one would fail the other."""
         assert count(postgres_url) == 0
         done(postgres_url, "CREATE TABLE t (n int)")
         assert count(postgres_url) == 1
 
-    def test_the_next_one_is_fresh_as_well(self, postgres_url):
+    def test_the_next_database_is_empty_too(self, postgres_url):
         """As above, whichever runs first."""
         assert count(postgres_url) == 0
         done(postgres_url, "CREATE TABLE t (n int)")
 
     def test_a_copy_has_what_its_template_has(self, postgres, postgres_url):
-        """A prepared database can be had again and again, and the copies are apart."""
+        """A prepared database can be copied, and the copies are independent."""
         done(postgres_url, "CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
         copy = postgres.new_database(postgres_url)
         done(copy, "INSERT INTO t VALUES (2)")
@@ -121,7 +124,7 @@ class TestDatabases:
         postgres.drop(copy)
 
     def test_a_dropped_database_is_gone_with_its_clients(self, postgres):
-        """What a test left open does not keep its database alive."""
+        """A connection that a test left open does not prevent the drop."""
         url = postgres.new_database()
         with psycopg.connect(url) as left_open:
             postgres.drop(url)
@@ -130,14 +133,14 @@ class TestDatabases:
         with pytest.raises(psycopg.OperationalError, match="does not exist"):
             psycopg.connect(url)
 
-    def test_the_password_counts(self, own_postgres):
-        """A wrong password can be tried, and no other user of the machine walks in."""
+    def test_the_password_is_checked(self, own_postgres):
+        """A wrong password is refused, and other users of the machine cannot connect."""
         right = own_postgres.url().partition(":")[2].partition(":")[2].partition("@")[0]
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
             psycopg.connect(own_postgres.url().replace(right, "wrong"))
 
-    def test_letters_beyond_ascii_are_letters(self, postgres_url):
-        """Search and lower case work as in a database at home; hostile text is in UTF-8 (law 12)."""
+    def test_non_ascii_letters_are_letters(self, postgres_url):
+        """Search and lower case work as usual; the encoding is UTF-8 (law 12)."""
         assert asked(postgres_url, "SELECT lower('ÄPFEL'), getdatabaseencoding()") == [("äpfel", "UTF8")]
         assert asked(postgres_url, "SELECT to_tsvector('english', 'Running') @@ to_tsquery('english', 'run')") == [
             (True,)
@@ -148,7 +151,7 @@ class TestBackends:
     """One client can lose its backend."""
 
     def test_a_terminated_backend_is_gone_and_no_other(self, postgres, postgres_url):
-        """The shared server lets a test end its own clients without disturbing anybody."""
+        """A test on the shared server can end its own clients without affecting others."""
         with psycopg.connect(postgres_url) as one, psycopg.connect(postgres_url) as other:
             pids = [one.info.backend_pid, other.info.backend_pid]
             assert sorted(postgres.backends(postgres_url)) == sorted(pids)
@@ -159,7 +162,7 @@ class TestBackends:
             assert other.execute("SELECT 1").fetchone() == (1,)
 
     def test_a_killed_backend_is_gone_and_the_server_recovers(self, own_postgres):
-        """kill -9 of a backend: committed rows stay (law 4), open transactions go, everybody is thrown out."""
+        """kill -9 of a backend: committed rows stay (law 4), open transactions and all connections end."""
         url = own_postgres.new_database()
         done(url, "CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
         with psycopg.connect(url) as one, psycopg.connect(url) as other:
@@ -173,17 +176,17 @@ class TestBackends:
         assert rows(url) == [1]
 
     @pytest.mark.parametrize("attempt", ["kill", "stop", "start", "restart", "running", "pid"])
-    def test_the_shared_server_is_not_for_stopping(self, postgres, attempt):
-        """A test cannot take the server away from the tests beside it."""
+    def test_the_shared_server_cannot_be_stopped(self, postgres, attempt):
+        """A test cannot stop the server of other tests."""
         with pytest.raises(RuntimeError, match="own_postgres"):
             getattr(postgres, attempt)(*([0] if attempt == "kill" else []))
 
 
 class TestOwnServer:
-    """A server that may die, and keeps what it acknowledged (law 4)."""
+    """A server that may crash, and keeps what it acknowledged (law 4)."""
 
     def test_it_is_durable(self, own_postgres):
-        """Durability that is switched off would make every other test of it idle."""
+        """Tests of durability need a server that syncs."""
         words = (
             "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit')"
         )
@@ -209,29 +212,29 @@ class TestOwnServer:
         assert rows(url)[: len(writer.acknowledged)] == writer.acknowledged
         assert len(rows(url)) - len(writer.acknowledged) in {0, 1}
 
-    def test_it_restarts_in_good_order(self, own_postgres):
-        """A restart that is not a crash, on the same URL, by another process."""
+    def test_it_restarts_after_a_clean_stop(self, own_postgres):
+        """On the same URL, as another process."""
         url, before = own_postgres.new_database(), own_postgres.pid()
         own_postgres.restart()
         assert (own_postgres.running(), own_postgres.pid() != before, count(url)) == (True, True, 0)
 
 
 class TestPgbouncer:
-    """Between two transactions a client may meet another connection."""
+    """Between two transactions a client may get another connection."""
 
     def test_many_clients_share_few_backends(self, postgres_url, pgbouncer_url):
-        """Clients that ask at the same time have a backend each; through the pool they wait for one of a few."""
+        """Direct clients have a backend each; through the pool they wait for one of a few."""
         assert len(backends_at_once(postgres_url)) == CLIENTS
         assert len(backends_at_once(pgbouncer_url)) <= POOL_SIZE
 
     def test_it_is_the_same_database(self, postgres_url, pgbouncer_url):
-        """What is written on one way is read on the other."""
+        """A row that is written on one way is read on the other."""
         done(pgbouncer_url, "CREATE TABLE t (n int); INSERT INTO t VALUES (7)")
         assert rows(postgres_url) == [7]
         assert name_of(pgbouncer_url) == name_of(postgres_url)
 
     def test_a_setting_does_not_stay_with_its_client(self, pgbouncer_url):
-        """A setting stays with the backend: the next client finds it there, and the first one does not have it."""
+        """A setting stays with the backend: another client gets it, and the first one may not have it."""
         look = "SELECT current_setting('wakelog.mine', true)"
         with psycopg.connect(pgbouncer_url, autocommit=True) as first, psycopg.connect(pgbouncer_url) as second:
             first.execute("SET wakelog.mine = 'first'")
@@ -239,7 +242,7 @@ class TestPgbouncer:
             assert first.execute(look).fetchone() == (None,)
 
     def test_a_prepared_statement_does_not_stay_with_its_client(self, pgbouncer_url):
-        """A store that prepares statements fails here, as it would behind such a pool anywhere."""
+        """A store that prepares statements fails here, as behind any transaction pool."""
         with psycopg.connect(pgbouncer_url, autocommit=True) as first, psycopg.connect(pgbouncer_url) as second:
             first.execute("SELECT 1", prepare=True)
             second.execute("SELECT 2")
@@ -259,13 +262,14 @@ class TestPgbouncer:
 
 
 class TestRun:
-    """Servers come with a run and go with it."""
+    """Servers start and end with a test run."""
 
     def test_nothing_survives_an_owner_that_is_killed(self):
         """However a run ends, its servers end and their folder is removed."""
         env = {name: value for name, value in os.environ.items() if name != "WAKELOG_TEST_POSTGRES"}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, env=env, **pipes) as owner:
+        command = [sys.executable, "-c", OWNER]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, cwd=ROOT, env=env, stdin=pipe, stdout=pipe, text=True) as owner:
             *pids, folder = owner.stdout.readline().split()
             assert len(pids) == 4
             assert os.path.isdir(folder)
@@ -274,19 +278,21 @@ class TestRun:
         assert not os.path.exists(folder)
 
     def test_servers_do_not_run_as_root(self, own_postgres, pgbouncer):
-        """They refuse to; root runs them as somebody who owns nothing else."""
+        """They refuse to; root runs them as another user."""
         for pid in (own_postgres.pid(), pgbouncer.process.pid):
             assert os.stat(f"/proc/{pid}").st_uid != 0
 
     def test_the_workers_of_a_run_share_a_place(self, servers):
-        """Whoever asks for the place of an owner gets the same one, with one keeper."""
+        """Each call for the place of an owner returns the same one, with one keeper."""
         again = Place(int(servers.folder.rpartition("/")[2].split("-")[1]))
         assert again.folder == servers.folder
         assert os.stat(servers.folder).st_mode & 0o077 == 0
 
-    def test_the_wheel_is_used_where_nobody_can_reach_it(self, servers):
+    def test_the_wheel_is_copied_where_the_server_user_cannot_read_it(self, servers):
         """A checkout in root's home is closed to the server's user: a copy of the server is complete."""
-        [package] = binaries.importlib.util.find_spec(binaries.WHEEL).submodule_search_locations
+        spec = importlib.util.find_spec(binaries.WHEEL)
+        assert spec is not None
+        [package] = spec.submodule_search_locations or []
         with servers.lock():
             copy = binaries._brought(servers, binaries._newest_first(f"{package}/pginstall*")[0])
         data = f"{copy}/data"
@@ -297,15 +303,15 @@ class TestRun:
 class TestMissing:
     """A missing server fails the run with one line (never a skip)."""
 
-    def test_no_programs(self, servers, monkeypatch):
+    def test_missing_programs_are_an_error_with_a_hint(self, servers, monkeypatch):
         """The line says what to do."""
         monkeypatch.setattr(binaries, "_candidates", lambda place: iter(["/nowhere"]))
         with pytest.raises(Unavailable, match="make test"):
             binaries.programs(servers)
 
     def test_a_server_that_does_not_answer(self):
-        """A test of a run whose WAKELOG_TEST_POSTGRES leads nowhere ends in an error, in one line, and no skip."""
-        test = f"{__file__}::TestDatabases::test_a_database_is_fresh"
+        """With an unreachable WAKELOG_TEST_POSTGRES a test ends with an error of one line, not with a skip."""
+        test = f"{__file__}::TestDatabases::test_a_database_is_empty"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", test]
         env = os.environ | {"WAKELOG_TEST_POSTGRES": "postgresql://127.0.0.1:1/nowhere"}
         ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)

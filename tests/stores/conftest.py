@@ -1,4 +1,4 @@
-"""What the tests of the index share."""
+"""Fixtures of the tests of the index."""
 
 import pytest
 
@@ -15,5 +15,5 @@ def rig(tmp_path):
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """A folder for examples that make their own place in it: hypothesis runs many in one test."""
+    """A folder for examples that make their own folders in it: hypothesis runs many in one test."""
     return tmp_path_factory.mktemp("index")

@@ -1,4 +1,4 @@
-"""docs/stores.md is run: its programs print what they say, and every address in its table opens."""
+"""docs/stores.md is run: its programs print what they state, and every address in its table opens."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_a_program_prints_its_last_comment(program, tmp_path):
 
 
 def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
-    """ST-6: the word before the colon says which store it is, and there are no others."""
+    """ST-6: the scheme before the colon selects the store, and there are no others."""
     monkeypatch.chdir(tmp_path)
     kinds = re.findall(r"^\| [\w ]+ \| .*?`(\w+):.*?` .*?\|", TEXT, re.MULTILINE)
     assert kinds == ["jsonl", "sqlite", "postgresql", "memory"]
@@ -34,8 +34,8 @@ def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_word_that_no_store_speaks(tmp_path, monkeypatch):
-    """ST-6: a slip of the keyboard is refused, and makes no folder; one that is there may have any name."""
+def test_an_unknown_scheme_is_refused(tmp_path, monkeypatch):
+    """ST-6: a typing error creates no folder; an existing folder may have any name."""
     monkeypatch.chdir(tmp_path)
     for address in ("sqlit:file.db", "gopher://x", "a:b"):
         with pytest.raises(UsageError, match="unknown store scheme"):

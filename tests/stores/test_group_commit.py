@@ -1,13 +1,14 @@
-"""Group commit: the order of a session, the answer to who asked, and an end to how many may wait (law 3, law 4)."""
+"""Laws 3 and 4: group commit keeps the order of each session, answers each caller, and limits the number of waiters."""
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from wakelog.errors import Conflict, NotFound, StoreError, UsageError
 from wakelog.log.seal import find_seq, unseal
-from wakelog.ports.stores import SealedLine
+from wakelog.ports.stores import SealedLine, Store
 from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -16,7 +17,7 @@ from wakelog.testing.store_rig import body, make
 
 
 class Gate(MemoryStore):
-    """A store whose commits wait until they are let through, and that remembers its groups."""
+    """A store whose commits wait until the test lets them through, and that records its groups."""
 
     def __init__(self):
         super().__init__()
@@ -33,17 +34,18 @@ class Gate(MemoryStore):
 
 @pytest.fixture(params=["memory", "files", "sqlite"])
 def store(request, tmp_path):
-    made = {
+    opens: dict[str, Callable[[], Store]] = {
         "memory": MemoryStore,
         "files": lambda: JsonlStore(str(tmp_path / "store")),
         "sqlite": lambda: SqliteStore(str(tmp_path / "store.db")),
-    }[request.param]()
+    }
+    made = opens[request.param]()
     yield made
     made.close()
 
 
 def test_every_task_gets_its_own_entry(store):
-    """Law 3, LOG-10: 64 tasks, each acknowledged entry is there once, in its session, without a gap."""
+    """Law 3, LOG-10: 64 tasks; each acknowledged entry exists once, in its session, without a gap."""
     for number in range(64):
         make(store, f"s{number}")
 
@@ -64,7 +66,7 @@ def test_every_task_gets_its_own_entry(store):
 
 
 def test_one_session_keeps_its_order(store):
-    """Law 3: what is handed in for one session is appended in that order, without waiting in between."""
+    """Law 3: appends to one session are written in the order of the calls, without waiting in between."""
     make(store)
 
     async def run():
@@ -74,8 +76,8 @@ def test_one_session_keeps_its_order(store):
     assert [sealed.seq for sealed in asyncio.run(run())] == list(range(1, 21))
 
 
-def test_errors_go_to_who_asked(store):
-    """LOG-10: a conflict and a session that is not there are nobody else's business."""
+def test_errors_go_to_their_caller(store):
+    """LOG-10: a conflict and a missing session affect no other caller."""
     for name in ("a", "b"):
         make(store, name)
 
@@ -95,8 +97,8 @@ def test_errors_go_to_who_asked(store):
     assert isinstance(missing.exception(), NotFound)
 
 
-def test_those_who_come_meanwhile_share_the_next_commit():
-    """While one group is being committed the next one gathers."""
+def test_appends_during_a_commit_share_the_next_one():
+    """Law 3: the next group gathers while one is being committed."""
     store = Gate()
     for name in "abcd":
         make(store, name)
@@ -114,8 +116,8 @@ def test_those_who_come_meanwhile_share_the_next_commit():
     assert store.groups == [["a"], ["b", "c", "d"]]
 
 
-def test_only_so_many_may_wait():
-    """Back-pressure: with two places, the others are not let in before there is room."""
+def test_the_number_of_waiting_appends_is_limited():
+    """Back-pressure: with two places, further callers wait until there is room."""
     store = Gate()
     for number in range(9):
         make(store, f"s{number}")
@@ -135,8 +137,8 @@ def test_only_so_many_may_wait():
     assert all(len(group) <= 2 for group in store.groups)
 
 
-def test_a_cancelled_task_is_not_appended_for():
-    """Who is cancelled before the commit began gets nothing written; the others do not notice."""
+def test_a_cancelled_append_is_not_written():
+    """A task that is cancelled before the commit has begun; the others are not affected."""
     store = Gate()
     for name in "abc":
         make(store, name)
@@ -157,18 +159,20 @@ def test_a_cancelled_task_is_not_appended_for():
     assert len(list(store.load("b"))) == 1
 
 
-def test_a_store_that_breaks_is_heard_of():
-    """Law 4: whatever happens to a commit, nobody waits for ever, and the next group is tried again."""
+def test_a_failing_commit_raises_in_every_caller():
+    """Law 4: whatever happens to a commit, no caller waits for ever, and the next group is tried."""
 
     class Broken(MemoryStore):
         failures = [StoreError("the disk is on fire"), RuntimeError("a bug"), None]
 
         def append_all(self, appends):
-            failure = self.failures.pop(0) if self.failures else False
-            if failure:
+            if not self.failures:
+                return super().append_all(appends)
+            failure = self.failures.pop(0)
+            if failure is not None:
                 raise failure
             # Or it answers fewer than have asked.
-            return [] if failure is None else super().append_all(appends)
+            return []
 
     store = Broken()
     make(store)
@@ -183,15 +187,15 @@ def test_a_store_that_breaks_is_heard_of():
     assert asyncio.run(run()).seq == 1
 
 
-def test_outside_of_its_block_it_takes_nothing():
-    """Bad input: one clear line instead of a task that never ends."""
+def test_an_append_outside_of_the_block_is_refused():
+    """With an error of one line, instead of a task that never ends."""
     group = GroupCommit(MemoryStore())
     with pytest.raises(UsageError, match="is not open"):
         asyncio.run(group.append("s", body("m1"), after=0))
 
 
-def test_leaving_waits_for_what_was_handed_in():
-    """Law 4: the block is not left before everything in it has come to its end."""
+def test_leaving_the_block_waits_for_all_appends():
+    """Law 4."""
     store = MemoryStore()
     make(store)
 
@@ -208,14 +212,14 @@ def _commit_threads():
     return [thread for thread in threading.enumerate() if thread.name == "wakelog-commit"]
 
 
-def test_a_loop_that_ends_leaves_no_thread_behind():
-    """Law 4: a task that is cancelled while it leaves the block takes the thread along, when its group is done."""
+def test_a_cancelled_exit_leaves_no_thread():
+    """Law 4: a task that is cancelled while it leaves the block ends the thread when its group is done."""
     store = Gate()
     make(store)
 
     async def run():
         async with GroupCommit(store) as group:
-            asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - nobody waits for it
+            asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - it is not awaited
             await asyncio.to_thread(store.begun.acquire)
             asyncio.current_task().cancel()
 
@@ -227,8 +231,8 @@ def test_a_loop_that_ends_leaves_no_thread_behind():
     assert not thread.is_alive()
 
 
-def test_those_who_wait_are_answered_when_another_leaves_in_a_hurry():
-    """Law 4: the task that holds the block is cancelled; what was handed in is appended and said all the same."""
+def test_waiting_appends_complete_though_the_block_is_cancelled():
+    """Law 4: the task that holds the block is cancelled; its appends are written and acknowledged all the same."""
     store = Gate()
     for name in "ab":
         make(store, name)

@@ -1,4 +1,4 @@
-"""The reference for blobs passes its own suite."""
+"""The memory blobs, the reference, pass the suite."""
 
 import pytest
 

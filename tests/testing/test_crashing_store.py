@@ -1,8 +1,7 @@
-"""The store that dies: as good as any while it lives (law 12), and dead for good afterwards."""
+"""`CrashingStore`: conforms to the suite until its crash (law 12), and refuses every call afterwards."""
 
 import pytest
 
-from wakelog.log.integrity import LogEnd
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 from wakelog.testing.store_rig import body, make
@@ -22,15 +21,14 @@ class DyingRig:
         self.now += seconds
 
     def plant(self, session, raw):
-        self.under._log(session).data.extend(raw)
+        self.under.plant(session, raw)
 
     def files(self, session):
         return ()
 
     def corrupt(self, session, old, new):
-        log = self.under._log(session)
-        log.data[:] = log.data.replace(old, new)
-        log.end = LogEnd()
+        name = self.under.name(session)
+        self.under.replace(session, name, b"".join(line.bytes for line in self.under.load(name)).replace(old, new))
 
 
 class TestDyingStore(StoreSuite):
@@ -40,8 +38,8 @@ class TestDyingStore(StoreSuite):
 
 
 @pytest.mark.parametrize(("after", "lines"), [(False, 1), (True, 2)])
-def test_it_dies_before_or_after_its_write(after, lines):
-    """Law 4: what was written stays, what was not is not there, and nobody is told either way."""
+def test_it_crashes_before_or_after_its_write(after, lines):
+    """Law 4: a completed write stays, another one is not there, and the caller learns neither."""
     under = MemoryStore()
     store = CrashingStore(under, dies_at=1, after=after)
     make(store)
@@ -51,8 +49,8 @@ def test_it_dies_before_or_after_its_write(after, lines):
     assert store.life.is_over
 
 
-def test_the_dead_stay_dead():
-    """Nothing gets through any more, in either direction; closing is left to the living."""
+def test_every_call_after_the_crash_is_refused():
+    """Reading and writing are refused; `close` does not close the inner store."""
     under = MemoryStore()
     store = CrashingStore(under)
     make(store)
@@ -77,6 +75,6 @@ def test_the_dead_stay_dead():
     assert len(list(under.load("s"))) == 1
 
 
-def test_a_death_is_nothing_that_can_be_caught_by_the_way():
-    """Whoever catches what the outside world does wrong does not catch this."""
+def test_a_simulated_crash_is_not_an_exception_of_the_outside_world():
+    """Code that catches failures of the outside world does not catch it."""
     assert not issubclass(SimulatedCrash, Exception)

@@ -1,4 +1,4 @@
-"""How the tests use a tool: as the runtime does, with the intent of `prepare` in the invocation of `run`."""
+"""Tool calls as the runtime makes them, with the intent of `prepare` in the invocation of `run`."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ def invocation(show=lambda text: None, **arguments):
 
 
 async def begun(tool, call):
-    """The invocation as it stands in the log once the tool has been begun."""
+    """The invocation as it is in the log once the tool has been started."""
     return msgspec.structs.replace(call, intent=await tool.prepare(call))
 
 
@@ -21,7 +21,7 @@ async def perform(tool, call):
 
 
 def ask(tool, **arguments):
-    """Prepares and runs a call; gives the outcome."""
+    """Prepare and run a call; return the outcome."""
     return asyncio.run(perform(tool, invocation(**arguments)))
 
 

@@ -1,4 +1,4 @@
-"""Searching: bounded, in order, and stopped when a pattern would take for ever."""
+"""The tool `grep`: limited output, in order, and stopped when a pattern would take for ever."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_hits_in_the_order_of_names(files, search):
+def test_matches_are_in_the_order_of_names(files, search):
     everywhere = [".hidden:1: needle", "a.txt:1: needle", "a.txt:4: needle"]
     assert search(pattern="needle") == [*everywhere, "src/d.py:1: needle = 2", "src/deep/c.py:1: needle = 1"]
     assert search(pattern="(?i)NEEDLE", glob="*.py", path=".") == [
@@ -51,14 +51,14 @@ def test_paths_and_globs(files, search):
     assert search(pattern="needle", path="a.txt", glob="*.py") == ["[no line matches]"]
 
 
-def test_lines_are_lines(files, search):
-    """Ends of lines are found, empty lines count, and the end of the file is no line."""
+def test_line_ends_and_empty_lines_are_matched(files, search):
+    """Line ends are found, empty lines count, and the end of the file is not a line."""
     assert search(pattern="^$", path="a.txt") == ["a.txt:2: "]
     assert search(pattern="no$", path="a.txt") == ["a.txt:3: no"]
     assert search(pattern="^$", path="b.py") == ["[no line matches]"]
 
 
-def test_too_many_hits_are_clipped_and_said(tmp_path, search):
+def test_too_many_matches_are_clipped_with_a_notice(tmp_path, search):
     (tmp_path / "f").write_text("x\n" * (commands.GREP_HITS + 1))
     found = search(pattern="x")
     assert len(found) == commands.GREP_HITS + 1
@@ -67,7 +67,7 @@ def test_too_many_hits_are_clipped_and_said(tmp_path, search):
     assert search(pattern="x")[-1] == f"f:{commands.GREP_HITS}: x"
 
 
-def test_what_is_not_searched_is_said(tmp_path, search):
+def test_skipped_files_are_reported(tmp_path, search):
     (tmp_path / "large").write_bytes(b"x" * (FILE_MAX_BYTES + 1))
     (tmp_path / "link").symlink_to("large")
     os.mkfifo(tmp_path / "pipe")
@@ -80,19 +80,19 @@ def test_what_is_not_searched_is_said(tmp_path, search):
 
 
 def test_hostile_lines_stay_on_their_line(tmp_path, search):
-    """Law 13: neither a terminal sequence nor a line of its own comes out of a file."""
+    """Law 13: the content of a file gives neither terminal sequences nor extra lines."""
     (tmp_path / "f").write_bytes(b"x\x1b[2J\x0b\xc2\x85\xe2\x80\xa8y\xff\tz\n")
     assert search(pattern="x") == ["f:1: x\\x1b[2J\\x0b\\x85\\u2028y\ufffd\tz"]
 
 
-def test_what_cannot_be_searched(tmp_path):
+def test_invalid_searches_are_refused(tmp_path):
     made = by_name(builtin_tools(str(tmp_path)))["grep"]
     assert refusal(made, pattern="(") == "not a regular expression: missing ), unterminated subpattern at position 0"
     assert refusal(made, pattern="x", path="none") == "cannot search: there is no such file or folder"
 
 
 def test_a_pattern_that_takes_for_ever_is_stopped(tmp_path, monkeypatch):
-    """The search can be stopped although it never yields; the event loop runs on meanwhile."""
+    """The search can be stopped although it never yields; the event loop is not blocked."""
     monkeypatch.setattr(commands, "_GREP_TIMEOUT_S", 0.5)
     (tmp_path / "f").write_text("a" * 60 + "!")
     made = by_name(builtin_tools(str(tmp_path)))["grep"]

@@ -1,4 +1,4 @@
-"""The shell (issue: timeout, live output, process group killed on cancel): real commands, really killed."""
+"""The tool `shell`: time limit, live output, and the process group killed on cancel, with real commands."""
 
 import asyncio
 import os
@@ -29,20 +29,20 @@ def shell(tmp_path):
 
 
 class Watched:
-    """Processes that were seen alive, and are waited for without asking again and again."""
+    """Processes that were seen alive, and are waited for without polling."""
 
     def __init__(self, numbers):
         self.descriptors = [os.pidfd_open(number) for number in numbers]
 
     def all_end(self):
-        """Whether each of them ends within our patience."""
+        """Whether each of them ends within the time limit of the tests."""
         try:
             return all(select.select([each], [], [], PATIENCE_S)[0] for each in self.descriptors)
         finally:
             self._close()
 
     def ended(self):
-        """Which of them have ended by now. One that has not is killed: no test leaves a process behind."""
+        """Which of them have ended by now. The others are killed: no test leaves a process behind."""
         found = [bool(select.select([each], [], [], 0)[0]) for each in self.descriptors]
         for each, is_over in zip(self.descriptors, found, strict=True):
             if not is_over:
@@ -56,7 +56,7 @@ class Watched:
 
 
 class Numbers:
-    """Takes live output; `known` is set once two process numbers have been printed."""
+    """Collects live output; `known` is set once two pids have been printed."""
 
     def __init__(self):
         self.text = ""
@@ -81,8 +81,8 @@ def test_output_in_order_and_the_status(shell):
     assert ask(shell, command="no-such-command").text.endswith("[exit status 127]")
 
 
-def test_where_and_how_it_runs(shell, tmp_path):
-    """In the working directory, without input, without a terminal, with the usual signals."""
+def test_it_runs_in_the_working_folder_without_input_or_terminal(shell, tmp_path):
+    """With the default signal handling."""
     assert ask(shell, command="pwd -P").text == f"{os.path.realpath(tmp_path)}\n"
     assert ask(shell, command="cat; wc -c").text == "0\n"
     assert ask(shell, command="tty").text.startswith("not a tty")
@@ -90,7 +90,7 @@ def test_where_and_how_it_runs(shell, tmp_path):
     assert ask(shell, command="ls /proc/self/fd | wc -l").text == "4\n"
 
 
-def test_what_cannot_be_started(tmp_path):
+def test_an_invalid_command_is_refused(tmp_path):
     (shell,) = builtin_tools(str(tmp_path / "none"), ["shell"])
     assert ask(shell, command="true").text.startswith("cannot start the command")
     assert ask(shell, command="a\0b").text == "cannot start the command: embedded null byte"
@@ -100,7 +100,7 @@ def test_what_cannot_be_started(tmp_path):
 
 
 def test_live_output_comes_while_it_runs(shell, tmp_path):
-    """Law 5: the command goes on only after its first words were shown."""
+    """Law 5: the command continues only after its first output was shown."""
     os.mkfifo(tmp_path / "gate")
     shown = []
 
@@ -115,17 +115,17 @@ def test_live_output_comes_while_it_runs(shell, tmp_path):
     assert "".join(shown) == outcome.text == "first\nopen€"
 
 
-def test_bytes_that_are_no_text(shell):
+def test_bytes_that_are_not_text_are_replaced(shell):
     assert ask(shell, command="printf 'a\\377b\\342'").text == "a\ufffdb\ufffd"
 
 
-def test_the_last_words_are_heard(shell, monkeypatch):
-    """What is still in the pipe when the command ends belongs to its output."""
+def test_output_at_the_end_is_kept(shell, monkeypatch):
+    """Output that is still in the pipe when the command ends is part of the result."""
     monkeypatch.setattr(command, "_BLOCK_BYTES", 32)
     assert ask(shell, command="head -c 40000 /dev/zero | tr '\\0' x; printf end").text == "x" * 40_000 + "end"
 
 
-def test_a_flood_is_kept_at_both_ends(shell):
+def test_long_output_keeps_its_beginning_and_end(shell):
     size = 3 * KEPT_BYTES
     outcome = ask(shell, command=f"echo begin; head -c {size} /dev/zero | tr '\\0' x; echo; echo end")
     assert len(outcome.text) < KEPT_BYTES + 100
@@ -138,8 +138,8 @@ def test_a_flood_is_kept_at_both_ends(shell):
 
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
-def test_time_is_up(shell, family):
-    """The whole process group ends, the output until then is kept, and the model is told."""
+def test_a_time_limit_ends_the_group_and_keeps_the_output(shell, family):
+    """The whole process group ends, and the result says why."""
 
     async def main():
         numbers = Numbers()
@@ -155,7 +155,7 @@ def test_time_is_up(shell, family):
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
 def test_cancelling_ends_the_group_before_it_returns(shell, family):
-    """RUN-12: when the cancelled call is back, nothing that it started in its group is alive."""
+    """RUN-12: when the cancelled call returns, no process of its group is alive."""
 
     async def main():
         numbers = Numbers()
@@ -173,12 +173,12 @@ def test_cancelling_ends_the_group_before_it_returns(shell, family):
 
 
 def children():
-    """The processes that this one has started and not yet buried."""
+    """The child processes of this process, zombies included."""
     with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children", encoding="ascii") as file:
         return file.read().split()
 
 
-def test_cancelled_before_it_began(shell, tmp_path):
+def test_a_cancel_before_the_start(shell, tmp_path):
     async def main():
         task = asyncio.create_task(shell.run(invocation(command="sleep 1000")))
         await asyncio.sleep(0)
@@ -189,21 +189,21 @@ def test_cancelled_before_it_began(shell, tmp_path):
     asyncio.run(main())
 
 
-def test_no_time_at_all(shell):
-    """Stopped before it began: nothing ran, and the model is told why."""
+def test_a_time_limit_that_is_over_before_the_start(shell):
+    """Nothing runs, and the result says why."""
     assert ask(shell, command="echo x", timeout_s=1e-9).text.endswith("[stopped: the command took longer than 1e-09 s]")
 
 
-def test_a_watcher_that_fails_ends_the_command(shell):
+def test_a_failing_output_callback_ends_the_command(shell):
     def show(text):
-        raise RuntimeError("nobody is there")
+        raise RuntimeError("the callback fails")
 
     with pytest.raises(RuntimeError):
         asyncio.run(shell.run(invocation(show, command="echo x; sleep 1000")))
 
 
-def test_what_is_left_in_the_background_ends_with_the_command(shell, tmp_path):
-    """A call has one result: nobody waits for a stray child, and it does not stay either."""
+def test_background_processes_end_with_the_command(shell, tmp_path):
+    """A call has one result: a background process is neither waited for nor left running."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
 
@@ -221,8 +221,8 @@ def test_what_is_left_in_the_background_ends_with_the_command(shell, tmp_path):
     assert (outcome.is_error, ended) == (False, True)
 
 
-def test_a_daemon_that_got_away_does_not_hold_the_call(shell, tmp_path):
-    """A process in a session of its own is left alone and named, and is not waited for though it has the pipe."""
+def test_a_daemon_is_named_and_not_waited_for(shell, tmp_path):
+    """A process in a session of its own runs on and is named, and is not waited for though it has the pipe."""
     os.mkfifo(tmp_path / "gate")
     line = "setsid sh -c 'echo $$; echo away > gate; exec sleep 1000' & read line < gate"
     outcome = ask(shell, command=line, timeout_s=PATIENCE_S)
@@ -232,8 +232,8 @@ def test_a_daemon_that_got_away_does_not_hold_the_call(shell, tmp_path):
     assert outcome.text.startswith(f"{number}\n[still running after the command ended: {number} ")
 
 
-def test_a_killed_supervisor_takes_the_group_along(shell):
-    """Even then nothing stays, and the outcome is said to be unknown."""
+def test_the_group_ends_with_a_killed_supervisor(shell):
+    """No process stays, and the outcome is reported as unknown."""
 
     async def main():
         numbers = Numbers()
@@ -261,8 +261,8 @@ asyncio.run(shell.run(ToolInvocation("r", "c", {"command": sys.argv[1]}, show=sh
 
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
-def test_killing_the_harness_ends_the_command(tmp_path, family):
-    """Law 6: a harness killed with SIGKILL leaves no command behind that goes on having effects."""
+def test_killing_the_worker_ends_the_command(tmp_path, family):
+    """Law 6: a worker killed with SIGKILL leaves no command that goes on having effects."""
     harness = subprocess.Popen(
         [INTERPRETER, "-c", HARNESS, family], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
     )

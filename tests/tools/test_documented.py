@@ -1,4 +1,4 @@
-"""docs/tools.md is run: its programs print what they say, and its table names the tools as they are."""
+"""docs/tools.md is run: its programs print what they state, and its table lists the tools of the code."""
 
 import re
 from pathlib import Path
@@ -21,8 +21,8 @@ def test_a_program_prints_its_last_comment(program, tmp_path):
     check_printed(program, tmp_path)
 
 
-def test_the_table_of_tools(tmp_path):
-    """Names, arguments, which of them may be left out, and the replay words are those of the code."""
+def test_the_table_of_tools_matches_the_code(tmp_path):
+    """Names, arguments, which of them are optional, and the replay words."""
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (\w+) \|", TEXT, re.MULTILINE)
     documented = [(name, re.findall(r"`(\w+\??)`", arguments), replay) for name, arguments, replay in rows]
     assert documented == [(made.name, arguments_of(made), made.replay) for made in builtin_tools(str(tmp_path))]

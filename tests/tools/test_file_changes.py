@@ -1,4 +1,4 @@
-"""Changing files (RUN-6): whole or not at all, and the file itself is the receipt."""
+"""RUN-6: file changes are complete or not made at all, and the file itself is the receipt."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def tools(tmp_path):
     return by_name(builtin_tools(str(tmp_path)))
 
 
-def test_write_makes_folders_and_replaces(tmp_path, tools):
+def test_write_creates_folders_and_replaces_files(tmp_path, tools):
     assert ask(tools["write"], path="a/b/c.txt", content="new €\r\n").text == "created a/b/c.txt (9 bytes)"
     assert ask(tools["write"], path="a/b/c.txt", content="").text == "replaced a/b/c.txt (0 bytes)"
     assert ask(tools["write"], path="a/b/c.txt", content="last").text == "replaced a/b/c.txt (4 bytes)"
@@ -34,7 +34,7 @@ def test_write_makes_folders_and_replaces(tmp_path, tools):
     assert os.listdir(tmp_path / "a/b") == ["c.txt"]
 
 
-def test_modes_and_links_stay(tmp_path, tools):
+def test_modes_and_links_are_kept(tmp_path, tools):
     (tmp_path / "run.sh").write_text("old")
     (tmp_path / "run.sh").chmod(0o4751)
     (tmp_path / "link").symlink_to("run.sh")
@@ -50,7 +50,7 @@ def test_modes_and_links_stay(tmp_path, tools):
     assert stat.S_IMODE(os.stat(tmp_path / "fresh").st_mode) == 0o640
 
 
-def test_what_cannot_be_written(tmp_path, tools):
+def test_invalid_writes_are_refused(tmp_path, tools):
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tools["write"], path=".", content="") == "cannot change .: it is a folder"
@@ -71,8 +71,8 @@ print(refusal(write, path="kept", content="new"))
 """
 
 
-def test_a_read_only_file_stays():
-    """Renaming over a file needs no right to write it: the tool asks for that right all the same."""
+def test_a_read_only_file_is_not_replaced():
+    """Renaming over a file needs no write permission for it: the tool requires that permission all the same."""
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "kept"
         kept.write_text("old")
@@ -102,14 +102,14 @@ def test_edit_is_exact(tmp_path, tools):
     assert path.read_bytes() == b"1 2\r\n2 three\n"
 
 
-def test_edit_leaves_what_is_no_text_alone(tmp_path, tools):
+def test_edit_refuses_files_that_are_not_text(tmp_path, tools):
     (tmp_path / "latin").write_bytes(b"caf\xe9 x")
     (tmp_path / "binary").write_bytes(b"x\0")
     assert refusal(tools["edit"], path="latin", old="x", new="y") == "cannot edit latin: it is not UTF-8 text"
     assert refusal(tools["edit"], path="binary", old="x", new="y") == "cannot edit binary: it is a binary file"
 
 
-def test_two_edits_of_one_file_at_once_both_hold(tmp_path, tools):
+def test_concurrent_edits_of_one_file_are_all_applied(tmp_path, tools):
     """Calls of one reply run concurrently: no edit is lost, though all were prepared on the same file."""
     words = [f"<{number}>" for number in range(20)]
     (tmp_path / "f").write_text(" ".join(words))
@@ -124,7 +124,7 @@ def test_two_edits_of_one_file_at_once_both_hold(tmp_path, tools):
 
 
 def test_cancelling_waits_for_the_change(tmp_path, tools):
-    """Whoever cancels a change finds it done: nothing goes on behind his back."""
+    """RUN-12: when the cancelled call returns, the change is complete and nothing continues in the background."""
 
     async def main():
         with _CHANGE_LOCK:
@@ -166,8 +166,8 @@ def test_the_intent_holds_both_digests(tmp_path, change):
     assert call.intent["after"] == digest_of((tmp_path / "f").read_bytes())
 
 
-def test_a_file_answers_for_the_call(tmp_path, change):
-    """RUN-6: not begun before it, done after it in the words of the run, and nobody knows after somebody else."""
+def test_the_receipt_compares_the_file_with_both_digests(tmp_path, change):
+    """RUN-6: "not begun" before the change, done after it, and unknown after a change by another program."""
     made, call, _ = change
     assert asyncio.run(made.receipt(call)) == "not begun"
     outcome = asyncio.run(made.run(call))
@@ -179,8 +179,8 @@ def test_a_file_answers_for_the_call(tmp_path, change):
     assert asyncio.run(made.receipt(call)) == "cannot say"
 
 
-def test_what_a_killed_run_left_is_cleared_away(tmp_path, tools):
-    """Also where nobody can say what happened, and so nothing runs again."""
+def test_the_receipt_removes_the_draft_of_a_killed_run(tmp_path, tools):
+    """Also where the outcome is unknown and nothing runs again."""
     call = asyncio.run(begun(tools["write"], invocation(path="f", content="x")))
     Path(_temporary_path(call, str(tmp_path / "f"))).write_text("half")
     (tmp_path / "f").write_text("somebody else")
@@ -188,13 +188,13 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path, tools):
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_change_of_nothing_is_done(tmp_path, tools):
+def test_a_change_without_a_difference_counts_as_done(tmp_path, tools):
     (tmp_path / "f").write_text("same")
     call = asyncio.run(begun(tools["write"], invocation(path="f", content="same")))
     assert asyncio.run(tools["write"].receipt(call)) == ToolOutcome("replaced f (4 bytes)")
 
 
-def test_an_intent_that_makes_no_sense_cannot_say(tools):
+def test_a_missing_intent_gives_an_unknown_outcome(tools):
     call = invocation(path="f", content="x")
     assert asyncio.run(tools["write"].receipt(call)) == "cannot say"
 
@@ -211,7 +211,7 @@ STEPS = "openat,write,fsync,fchmod,fchown,rename,mkdir,close"
 
 
 def traced_run(folder, name, call, *options):
-    """Runs the call in a process under strace, which sees the steps on the file, its folder and its successor."""
+    """Run the call in a process under strace, which sees the steps on the file, its folder and its draft."""
     fields = {key: getattr(call, key) for key in ("reply_id", "tool_call_id", "arguments", "intent")}
     words = [INTERPRETER, "-c", RUN, str(folder), name, msgspec.json.encode(fields).decode()]
     paths = [str(folder), str(folder / "f"), _temporary_path(call, str(folder / "f"))]
@@ -230,7 +230,7 @@ def steps_of(folder, name, call, report):
 
 @pytest.mark.strace
 def test_killed_at_every_step_a_change_happens_once(tmp_path, tmp_path_factory, change):
-    """RUN-6, law 6: whatever step the process dies at, the receipt tells the truth, and waking leaves no trace."""
+    """RUN-6, law 6: at whatever step the process dies, the receipt is right, and waking leaves no draft."""
     made, call, before = change
     planned = steps_of(tmp_path, made.name, call, tmp_path_factory.mktemp("strace") / "report")
     answers = []

@@ -1,4 +1,7 @@
-"""Looking at files: bounded, honest about what is missing, and never outside the working directory."""
+"""The tools `read` and `list`: limited output, notices about what is missing.
+
+Nothing outside of the working folder.
+"""
 
 import os
 
@@ -22,8 +25,8 @@ def tools(folder):
     return by_name(builtin_tools(str(folder)))
 
 
-def test_read_gives_a_file_to_the_letter(folder, tools):
-    """What is read can be quoted to `edit`: line ends, blanks and a missing last LF included."""
+def test_read_returns_the_exact_text(folder, tools):
+    """The text can be passed to `edit`: line ends, blanks and a missing last LF included."""
     content = "a\r\n\tb  \n\nc€"
     (folder / "f").write_bytes(content.encode())
     assert ask(tools["read"], path="f").text == content
@@ -42,7 +45,7 @@ def test_read_some_lines(folder, tools):
 
 
 def test_a_large_file_comes_in_parts_that_join(folder, tools):
-    """Going on where the note says gives every line once."""
+    """Reading from the offset in the notice gives every line once."""
     lines = [f"{number} {'x' * (number % 300)}\n" for number in range(5_000)]
     (folder / "f").write_text("".join(lines))
     found, offset = "", 1
@@ -58,14 +61,14 @@ def test_a_large_file_comes_in_parts_that_join(folder, tools):
     assert offset > 1
 
 
-def test_an_endless_line_is_cut_and_said(folder, tools):
+def test_a_very_long_line_is_truncated_with_a_notice(folder, tools):
     (folder / "f").write_text("x" * (READ_BYTES + 10) + "\nnext\n")
     text, _, note = ask(tools["read"], path="f").text.rpartition("\n")
     assert (len(text), note) == (READ_BYTES, "[line 1 is cut; 16 bytes follow; go on with offset 2]")
     assert ask(tools["read"], path="f", offset=2).text == "next\n"
 
 
-def test_what_is_no_text(folder, tools):
+def test_read_reports_what_is_not_a_text_file(folder, tools):
     (folder / "binary").write_bytes(b"\x7fELF\0\0")
     (folder / "latin").write_bytes(b"caf\xe9\n")
     (folder / "empty").write_bytes(b"")
@@ -92,7 +95,7 @@ def test_list(folder, tools):
 
 
 def test_hostile_names_stay_on_their_line(folder, tools):
-    """Law 13: a file name can forge neither a line nor a terminal sequence, and is always UTF-8."""
+    """Law 13: a file name can produce neither an extra line nor a terminal sequence, and is always UTF-8."""
     for name in (b"a\nb.txt", b"\x1b[31m", b"caf\xe9"):
         (folder / os.fsdecode(name)).write_text("word\n")
     assert ask(tools["list"]).text.split("\n") == ["\\x1b[31m  5", "a\\nb.txt  5", "caf\\xe9  5"]
@@ -103,7 +106,7 @@ def test_hostile_names_stay_on_their_line(folder, tools):
     ]
 
 
-def test_a_long_listing_says_what_is_left_out(folder, tools):
+def test_a_long_listing_is_truncated_with_a_notice(folder, tools):
     for number in range(LIST_ENTRIES + 5):
         (folder / f"{number:04}").touch()
     lines = ask(tools["list"]).text.split("\n")
@@ -136,19 +139,19 @@ def outside(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 @pytest.mark.parametrize("path", WAYS_OUT)
-def test_no_way_leads_out(outside, tools, name, path):
+def test_paths_outside_of_the_working_folder_are_refused(outside, tools, name, path):
     """Law 13: parents, absolute paths and links are refused by every file tool; nothing is read or changed."""
     said = refusal(tools[name], path=path, **ARGUMENTS[name])
     assert said == f"{path} leads out of the working directory, which is not allowed"
     assert (outside / "file").read_text() == "secret"
 
 
-def test_a_dangling_link_makes_nothing_outside(outside, tools):
+def test_a_dangling_link_creates_nothing_outside(outside, tools):
     assert "leads out" in refusal(tools["write"], path="dangling", content="x")
     assert os.listdir(outside) == ["file"]
 
 
-def test_a_sibling_with_the_same_beginning_is_outside(folder, tools):
+def test_a_folder_with_the_same_prefix_is_outside(folder, tools):
     (folder.parent / "work-too").mkdir()
     assert "leads out" in refusal(tools["list"], path="../work-too")
 

@@ -1,4 +1,4 @@
-"""The schema a model sees and the check of what it sends are one (RUN-7): derived from the function itself."""
+"""RUN-7: the schema for the model and the check of arguments are both derived from the function."""
 
 from typing import Annotated, Any, Literal, Optional, TypedDict
 
@@ -74,7 +74,7 @@ def test_every_type_is_described():
     assert msgspec.json.decode(msgspec.json.encode(found.schema)) == found.schema
 
 
-def test_arguments_arrive_as_the_function_takes_them():
+def test_arguments_are_converted_to_the_types_of_the_function():
     given = describe_function(everything).arguments(VALID)
     assert (given["point"], given["share"], given["words"]) == (Point(1, 0), 1.0, ["a"])
     given["words"].append("b")
@@ -91,14 +91,14 @@ def test_arguments_arrive_as_the_function_takes_them():
         ({"small": 10}, "bad arguments: Expected `int` <= 9 - at `$.small`"),
     ],
 )
-def test_what_does_not_fit_is_one_clear_line(change, said):
+def test_invalid_arguments_are_an_error_of_one_line(change, said):
     with pytest.raises(UsageError) as caught:
         describe_function(everything).arguments(VALID | change)
     assert caught.value.message == said
 
 
 @pytest.mark.parametrize("given", [None, [], "text", 7])
-def test_arguments_that_are_no_object(given):
+def test_arguments_that_are_not_an_object(given):
     with pytest.raises(UsageError, match="bad arguments: Expected `object`"):
         describe_function(everything).arguments(given)
 
@@ -112,20 +112,20 @@ def starred(*rest: str): ...
 def two_calls(one: ToolInvocation, two: ToolInvocation): ...
 
 
-def unknown_name(a: "NoSuchType"): ...  # noqa: F821
+def unknown_name(a: "NoSuchType"): ...  # type: ignore[name-defined]  # noqa: F821
 
 
-def odd_type(a: describe_function): ...
+def odd_type(a: describe_function): ...  # type: ignore[valid-type]
 
 
 @pytest.mark.parametrize("function", [without_types, starred, two_calls, unknown_name, odd_type])
-def test_what_cannot_be_described_is_the_authors_mistake(function):
-    """Told when the tool is made, not when a model calls it."""
+def test_a_function_without_a_possible_schema_is_refused(function):
+    """When the tool is made, not when a model calls it."""
     with pytest.raises(UsageError, match=function.__name__):
         describe_function(function)
 
 
-def test_a_function_without_parameters_or_words():
+def test_a_function_without_parameters_or_docstring():
     def bare(): ...
 
     found = describe_function(bare)

@@ -1,4 +1,4 @@
-"""Functions as tools (RUN-6): what they return or raise is an outcome, and receipts answer for begun calls."""
+"""RUN-6: functions as tools: return values and exceptions are outcomes, and receipts answer for started calls."""
 
 import asyncio
 import sys
@@ -18,8 +18,8 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def test_a_plain_function_becomes_a_careful_tool():
-    """Law 6: without a word about replay, a tool is never run twice."""
+def test_the_default_replay_word_is_never():
+    """Law 6: without a replay word, a tool is never run twice."""
     assert (add.name, add.description, add.replay) == ("add", "Adds.", "never")
     assert ask(add, a=1) == ToolOutcome("2")
     assert add(1, b=3) == 4
@@ -36,7 +36,7 @@ def test_a_plain_function_becomes_a_careful_tool():
     ],
 )
 @pytest.mark.parametrize("waits", [True, False])
-def test_what_is_returned(value, text, waits):
+def test_return_values_become_text(value, text, waits):
     async def slow():
         return value
 
@@ -46,7 +46,7 @@ def test_what_is_returned(value, text, waits):
     assert ask(tool(slow if waits else quick)) == (text if isinstance(text, ToolOutcome) else ToolOutcome(text))
 
 
-def test_what_cannot_be_written_is_told():
+def test_a_return_value_that_is_not_json_is_an_error():
     def odd():
         return object()
 
@@ -55,8 +55,8 @@ def test_what_cannot_be_written_is_told():
 
 @pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit("no"), KeyError("no")])
 @pytest.mark.parametrize("waits", [True, False])
-def test_what_is_raised_is_an_outcome(error, waits):
-    """A tool raises nothing: not even what would leave a thread or a loop waiting for ever."""
+def test_exceptions_become_outcomes(error, waits):
+    """A tool raises nothing: not even exceptions that would leave a thread or an event loop waiting for ever."""
 
     async def slow():
         raise error
@@ -66,11 +66,11 @@ def test_what_is_raised_is_an_outcome(error, waits):
 
     outcome = ask(tool(slow if waits else quick))
     assert outcome.is_error
-    # A coroutine turns StopIteration into something else before anybody sees it.
+    # A coroutine turns StopIteration into a RuntimeError.
     assert outcome.text.startswith((f"{type(error).__name__}: ", "RuntimeError: coroutine raised StopIteration"))
 
 
-def test_a_refusal_is_in_the_authors_own_words():
+def test_a_refusal_has_the_message_of_the_author():
     def picky():
         raise UsageError("not on Sundays")
 
@@ -116,8 +116,8 @@ def test_the_invocation_is_given_and_shows_from_the_loops_thread():
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_watcher_that_fails_is_not_the_tools_failure(waits):
-    """Law 5: what could not be kept was not shown, and the run ends with the watcher's own error."""
+def test_a_failing_output_callback_is_not_an_outcome_of_the_tool(waits):
+    """Law 5: output that could not be journaled was not shown, and the run ends with the callback's own error."""
 
     async def slow(call: ToolInvocation):
         call.show("x")
@@ -134,8 +134,9 @@ def test_a_watcher_that_fails_is_not_the_tools_failure(waits):
         asyncio.run(perform(tool(slow if waits else quick), invocation(show)))
 
 
-def test_cancelling_passes_and_an_abandoned_thread_shows_nothing_more():
-    began, go_on, ended, pieces = threading.Event(), threading.Event(), threading.Event(), []
+def test_an_abandoned_thread_shows_nothing_after_a_cancel():
+    began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    pieces: list[str] = []
 
     @tool
     def stubborn(call: ToolInvocation):
@@ -222,12 +223,12 @@ def answered(made, **arguments):
         (RuntimeError("offline"), "cannot say"),
     ],
 )
-def test_the_three_answers(answer, heard):
-    """RUN-6: done, not begun, cannot say; whatever fails or is not understood cannot say."""
+def test_the_three_answers_of_a_receipt(answer, heard):
+    """RUN-6: done, not begun, unknown; a failing or invalid receipt gives unknown."""
     assert answered(receipt_tool(answer)[0], amount=1) == heard
 
 
-def test_the_intent_is_what_prepare_gave():
+def test_the_intent_is_the_return_value_of_prepare():
     async def prepare(call):
         return {"key": call.tool_call_id, 1: (2, 3)}
 
@@ -245,7 +246,7 @@ def test_the_intent_is_what_prepare_gave():
         (lambda call: {"a": object()}, {"amount": 1}),
     ],
 )
-def test_what_was_refused_stays_refused(prepare, arguments):
+def test_a_refusal_in_prepare_is_kept(prepare, arguments):
     """Law 6: a refusal is in the intent, so the run has no effect and the receipt gives the same answer."""
     made, runs = receipt_tool("not begun", prepare)
     outcome = ask(made, **arguments)
@@ -254,7 +255,7 @@ def test_what_was_refused_stays_refused(prepare, arguments):
     assert runs == []
 
 
-def test_a_promise_of_receipts_must_be_kept():
+def test_the_replay_word_receipt_needs_a_receipt_function():
     @tool(replay="receipt")
     def promise(): ...
 
@@ -263,7 +264,7 @@ def test_a_promise_of_receipts_must_be_kept():
             use()
 
 
-def test_receipts_for_other_tools_are_a_mistake():
+def test_a_receipt_function_needs_the_replay_word_receipt():
     for register in (add.receipt, add.prepare):
         with pytest.raises(UsageError, match="receipt and prepare functions are never called"):
             register(lambda call: "not begun")
@@ -274,7 +275,7 @@ def test_names_are_checked():
     with pytest.raises(UsageError, match="not a valid tool name"):
         tool(name="a b")(print_nothing)
     with pytest.raises(UsageError, match='replay must be "safe", "receipt" or "never", not '):
-        tool(replay="sometimes")(print_nothing)
+        tool(replay="sometimes")(print_nothing)  # type: ignore[call-overload]
     with pytest.raises(UsageError, match="two tools"):
         by_name([add, add])
     assert by_name([add]) == {"add": add}

@@ -1,4 +1,4 @@
-"""TREE-6: what a log says of those who can be sent out, and back."""
+"""TREE-6: declarations of sub-agents in the log, and restoring them from it."""
 
 import pytest
 
@@ -21,21 +21,21 @@ OTHERS = {
 }
 
 
-def test_they_come_back_as_they_were_declared():
-    """RUN-19: from the declaration alone; without any, the tool is declared as it always was."""
+def test_sub_agents_are_restored_from_their_declaration():
+    """RUN-19: from the declaration alone; without sub-agents, the declaration of the tool is unchanged."""
     assert declared_profiles([{"name": "read"}, SubagentTool(OTHERS).declared()]) == OTHERS
     assert declared_profiles([SubagentTool().declared()]) == declared_profiles([]) == {}
     assert list(SubagentTool().declared()) == ["name", "description", "schema", "replay"]
 
 
-def test_the_same_agents_are_the_same_bytes():
-    """Law 8: what did not change is no news."""
+def test_equal_sub_agents_have_equal_declarations():
+    """Law 8: unchanged sub-agents do not change the declaration."""
     store = MemoryStore()
     assert store_declarations(store, [SubagentTool(OTHERS)]) == store_declarations(store, [SubagentTool(dict(OTHERS))])
 
 
 @pytest.mark.parametrize("agents", [[], "all", {"a": 1}, {"a": {"tools": "read"}}])
-def test_what_cannot_be_read(agents):
-    """Law 9: nobody guesses who was meant."""
+def test_an_invalid_declaration_is_refused(agents):
+    """Law 9: it is reported, not guessed."""
     with pytest.raises(Damaged, match="cannot be read"):
         declared_profiles([{"name": "agent", "agents": agents}])

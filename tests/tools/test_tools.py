@@ -1,4 +1,4 @@
-"""The tools that ship: their names, their order, and what may happen to them after a crash."""
+"""The built-in tools: their names, their order and their replay words."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from wakelog.tools import BUILTIN_NAMES, builtin_tools
 REPLAY = {"read": "safe", "list": "safe", "grep": "safe", "write": "receipt", "edit": "receipt", "shell": "never"}
 
 
-def test_every_tool_says_what_may_happen(tmp_path):
-    """RUN-6, DESIGN section 5: the replay words of the built-in tools."""
+def test_the_replay_words_of_the_built_in_tools(tmp_path):
+    """RUN-6."""
     assert {made.name: made.replay for made in builtin_tools(str(tmp_path))} == REPLAY
 
 
-def test_a_model_is_told_what_everything_means(tmp_path):
+def test_every_tool_and_argument_has_a_description(tmp_path):
     for made in builtin_tools(str(tmp_path)):
         assert made.description.endswith(".")
         assert all(found["description"].endswith(".") for found in made.schema["properties"].values())

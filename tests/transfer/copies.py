@@ -1,4 +1,4 @@
-"""Clean copies and JSON documents of logs, whole in memory, for tests to look at."""
+"""Clean copies and JSON documents of logs, held in memory."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from wakelog.scanning import scan_log
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """A clean copy: its lines without LF, and what it took to make it."""
+    """A clean copy: its lines without LF, and what was changed to make it."""
 
     lines: tuple[bytes, ...] = ()
     kept: int = 0

@@ -1,4 +1,4 @@
-"""A process that copies and is killed by its own hand: `python -m tests.transfer.dying SOURCE TARGET WHEN AT`.
+"""A process that copies and kills itself: `python -m tests.transfer.dying SOURCE TARGET WHEN AT`.
 
 It dies before or after the run of that number, counted from 0, by a signal that nothing can catch.
 """
@@ -13,7 +13,7 @@ from wakelog.transfer import copy, copying
 
 
 def main(source, target, when, at):
-    """Copies everything, in short runs, until it dies."""
+    """Copy everything, in short runs, until it dies."""
     copying._RUN_BYTES = 2_000
 
     def adopt(real, *given, **more):

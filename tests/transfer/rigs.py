@@ -1,4 +1,4 @@
-"""Stores of every kind to copy between, and stores that do something of their own on the way."""
+"""Stores of every kind to copy between, and stores with replaced methods."""
 
 from hypothesis import strategies as st
 
@@ -11,7 +11,7 @@ KINDS = ("memory", *KEPT_KINDS)
 
 
 class Stores:
-    """Makes empty stores of any kind, and lets go of them."""
+    """Makes empty stores of any kind, and closes them."""
 
     def __init__(self, folder, request):
         self._folder = folder
@@ -20,7 +20,7 @@ class Stores:
         self._drop = []
 
     def url(self, kind):
-        """The URL of a store that nobody has used yet."""
+        """The URL of an unused store."""
         place = self._folder / f"store-{len(self._made)}"
         self._made.append(None)
         match kind:
@@ -50,11 +50,13 @@ class Stores:
 
 
 class Between:
-    """A store that does something before or instead of a call, and passes everything else on."""
+    """A store that calls other functions instead of some methods, and passes everything else on."""
 
-    def __init__(self, store, **calls):
+    def __init__(self, store, *, blobs=None, **calls):
         self._store = store
         self._calls = calls
+        if blobs is not None:
+            self.blobs = blobs
         self.seen = []
 
     def __getattr__(self, name):
@@ -70,7 +72,7 @@ class Between:
 
 
 def holding(raw, *, session="s", name="crab_user_1"):
-    """A store in memory that holds one log of just these bytes."""
+    """A memory store that holds one log of these bytes."""
     store = MemoryStore()
     store.replace(session, name, raw)
     return store
@@ -106,7 +108,7 @@ _HOSTILE = st.sampled_from(
 
 @st.composite
 def hostile_logs(draw):
-    """Logs that went through a lot: told, damaged, and written into by strangers."""
+    """Random logs, damaged, and with lines of other programs."""
     raw = damaged(bytes_of(tell(draw(st.lists(STEPS, max_size=6)))), draw(DAMAGE))
     lines = raw.splitlines(keepends=True)
     for piece in draw(st.lists(_HOSTILE | st.binary(max_size=30), max_size=4)):
@@ -115,5 +117,5 @@ def hostile_logs(draw):
 
 
 def numbered(raw, number):
-    """The same log of another session: its id, and the name to give it."""
+    """The same log as another session: its id, and its name."""
     return raw.replace(b"01kdwg006g0000000000000001", b"01kdwg006g%016d" % number), f"crab_user_{number}"

@@ -1,4 +1,4 @@
-"""A log goes over as it is: byte for byte, once, as far as it went, and never over what somebody else wrote."""
+"""Copying a log: byte for byte, once, up to its length at the start, and never over other bytes."""
 
 import itertools
 import threading
@@ -21,13 +21,13 @@ many = settings(max_examples=25, deadline=None, suppress_health_check=list(Healt
 
 
 def copied(source, target, sessions=None, **more):
-    """What became of the one session."""
+    """The result for the one session."""
     (done,) = copy(source, target, sessions, **more)
     return done
 
 
 def test_through_all_stores_and_back(stores):
-    """Law 12: whatever a log went through, it comes back from every store byte for byte."""
+    """Law 12: any log comes back from every store byte for byte."""
     way, numbers = [stores.new(kind) for kind in (*KINDS, "memory")], itertools.count()
 
     @many
@@ -47,7 +47,7 @@ def test_through_all_stores_and_back(stores):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_log_that_grows_by_any_bytes(stores, kind):
-    """LOG-11, law 9: each copy takes what is new, also where the last one ended in the middle of a line."""
+    """LOG-11, law 9: each copy takes the new bytes, also where the last one ended in the middle of a line."""
     target, numbers = stores.new(kind), itertools.count()
 
     @many
@@ -68,8 +68,8 @@ def test_a_log_that_grows_by_any_bytes(stores, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_session_goes_on_where_it_was_copied_to(stores, kind):
-    """Law 12: the copy is a session like any other: it can be read, and gone on with."""
+def test_a_copied_session_can_be_continued(stores, kind):
+    """Law 12: the copy can be read and appended to like any session."""
     source = MemoryStore()
     session = Session.create(source, agent="crab", session_id="s")
     session.say("one")
@@ -83,7 +83,7 @@ def test_a_session_goes_on_where_it_was_copied_to(stores, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ended", [True, False])
 def test_lines_over_the_limit(stores, kind, ended):
-    """Law 9: a line that is too long to be held goes over in slices."""
+    """Law 9: a line that is too long to be held is copied in slices."""
     raw = first() + b"x" * (LINE_MAX_BYTES + 3_000_000) + b"\n" * ended + b"y\n" * ended
     source, target = stores.new("jsonl"), stores.new(kind)
     source.adopt("s", "crab_user_1", raw)
@@ -102,7 +102,7 @@ def test_an_empty_log(stores):
 
 
 def test_runs_end_where_lines_end(monkeypatch):
-    """Law 4: whoever dies between two runs leaves whole lines."""
+    """Law 4: a process that dies between two runs leaves complete lines."""
     monkeypatch.setattr(copying, "_RUN_BYTES", 100)
     raw = first() + b"".join(b"%d%s\n" % (at, b"x" * at) for at in range(150)) + b"torn"
     target = Between(MemoryStore(), adopt=lambda real, *given, **more: real(*given, **more))
@@ -113,8 +113,8 @@ def test_runs_end_where_lines_end(monkeypatch):
     assert b"".join(runs) == raw
 
 
-def test_what_is_there_is_not_written_again():
-    """LOG-11: a second copy writes nothing at all, not even nothing."""
+def test_a_second_copy_writes_nothing():
+    """LOG-11: there is no call that writes, not even with empty content."""
     source, target = holding(first() + b"one\n"), MemoryStore()
     copied(source, target)
     refusing = {name: lambda *_: pytest.fail("written") for name in ("adopt", "create", "append", "entitle")}
@@ -122,7 +122,7 @@ def test_what_is_there_is_not_written_again():
 
 
 def test_memory_does_not_grow_with_the_log(stores):
-    """DESIGN 9: thirty megabytes go over in the room of a few."""
+    """LOG-16: thirty megabytes are copied with the memory of a few."""
     source, target = stores.new("jsonl"), stores.new("jsonl")
     source.adopt("s", "crab_user_1", first() + b'{"type":"x","id":"y","pad":"%s"}\n' % (b"x" * 1_000) * 30_000)
     tracemalloc.start()
@@ -134,7 +134,7 @@ def test_memory_does_not_grow_with_the_log(stores):
     assert peak < 18 * 1024 * 1024
 
 
-# ── somebody else writes ─────────────────────────────────────────────────────────────────────────
+# ── concurrent writers ─────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,8 +148,8 @@ def test_memory_does_not_grow_with_the_log(stores):
         (b"", b"\n"),
     ],
 )
-def test_a_target_that_went_on(stores, kind, here, there):
-    """Law 1: it is a conflict, both stay as they are, and the other sessions are still copied."""
+def test_a_target_with_other_entries_is_a_conflict(stores, kind, here, there):
+    """Law 1: both logs stay as they are, and the other sessions are still copied."""
     source, target = holding(first() + here), stores.new(kind)
     source.replace("other", "crab_user_2", first("other"))
     target.adopt("s", "crab_user_1", first() + there)
@@ -168,8 +168,8 @@ def test_a_target_that_went_on(stores, kind, here, there):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_name_that_is_taken(stores, kind):
-    """ST-2: the session gets the next free number, keeps its id, and is found by it ever after."""
+def test_a_taken_name_gets_the_next_number(stores, kind):
+    """ST-2: the session keeps its id, and is found by it."""
     source, target = holding(first("mine") + b"one\n"), stores.new(kind)
     target.adopt("theirs", "crab_user_1", first("theirs"))
     assert copied(source, target).to == "crab_user_2"
@@ -180,16 +180,16 @@ def test_a_name_that_is_taken(stores, kind):
     assert log_of(target, "crab_user_1") == first("theirs")
 
 
-def test_a_name_that_is_taken_and_no_id_to_tell_by():
-    """Law 1: without a readable first line the name is all there is, and another session has it."""
+def test_a_taken_name_without_an_id_is_a_conflict():
+    """Law 1: without a readable first line only the name identifies the session, and another one has it."""
     source, target = holding(b"rubbish\n"), holding(first("theirs"))
     assert copied(source, target).status == "conflict"
     assert log_of(target) == first("theirs")
 
 
 @pytest.mark.parametrize("end", [b"one\n", b"torn"])
-def test_a_source_that_grows_meanwhile(end):
-    """LOG-10: a log goes over as far as it went when it was first read; the rest is for the next time."""
+def test_a_log_is_copied_up_to_its_length_at_the_start(end):
+    """LOG-10: entries that are appended meanwhile are left for the next copy."""
     source, target = holding(first() + end), MemoryStore()
 
     def journals(real, session):
@@ -203,11 +203,11 @@ def test_a_source_that_grows_meanwhile(end):
     assert log_of(target) == log_of(source)
 
 
-def test_another_copy_that_is_quicker(monkeypatch):
-    """LOG-10: who was overtaken looks again, and goes on behind the other."""
+def test_a_concurrent_copy_that_is_faster(monkeypatch):
+    """LOG-10: the slower copy reads the target again, and continues after the other one."""
     monkeypatch.setattr(copying, "_RUN_BYTES", 10)
     source, inner = holding(first() + b"a line\n" * 30), MemoryStore()
-    overtaken = []
+    overtaken: list[int] = []
 
     def adopt(real, session, name, raw, *, size=0):
         if len(overtaken) in (0, 3):
@@ -219,8 +219,8 @@ def test_another_copy_that_is_quicker(monkeypatch):
     assert (done.status, log_of(inner)) == ("copied", log_of(source))
 
 
-def test_another_copy_that_saw_more(stores):
-    """LOG-10: a target that is ahead because the source is ahead by now is no conflict."""
+def test_a_concurrent_copy_of_a_longer_log_is_no_conflict(stores):
+    """LOG-10: the target is ahead because the source is ahead by now."""
     source, target = holding(first() + b"one\n"), stores.new("jsonl")
     copied(source, target)
 
@@ -237,8 +237,8 @@ def test_another_copy_that_saw_more(stores):
     assert log_of(target) == first() + b"one\ntwo\n"
 
 
-def test_somebody_who_writes_there_meanwhile():
-    """Law 1: a stranger's line between two looks is a conflict, and stands."""
+def test_a_foreign_line_in_the_target_is_a_conflict():
+    """Law 1: a line that another program appends between two reads stays."""
     source, inner = holding(first() + b"one\n"), holding(first())
 
     def adopt(real, session, name, raw, *, size=0):
@@ -250,8 +250,8 @@ def test_somebody_who_writes_there_meanwhile():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_copies_at_once(stores, kind, monkeypatch):
-    """LOG-10: both end well, and every byte is there once."""
+def test_two_concurrent_copies_both_succeed(stores, kind, monkeypatch):
+    """LOG-10: every byte exists once."""
     monkeypatch.setattr(copying, "_RUN_BYTES", 300)
     raw = first() + b"".join(b"line %d\n" % at for at in range(1_000))
     url = stores.url(kind)
@@ -277,8 +277,8 @@ def test_two_copies_at_once(stores, kind, monkeypatch):
 # ── trouble ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_written_is_read_back():
-    """Law 4: a store that says yes and keeps something else is found out, with both digests."""
+def test_written_bytes_are_read_back_and_compared():
+    """Law 4: a store that acknowledges and keeps other bytes is reported, with both digests."""
     raw, other = first() + b"one\n", first() + b"onE\n"
     target = Between(MemoryStore(), adopt=lambda real, session, name, _, **more: real(session, name, other, **more))
     done = copied(holding(raw), target)
@@ -288,8 +288,8 @@ def test_what_was_written_is_read_back():
     assert digest_of(other) in done.error.message
 
 
-def test_one_log_that_cannot_be_read():
-    """Law 9: it is reported, the others are copied."""
+def test_an_unreadable_log_is_reported_and_the_others_are_copied():
+    """Law 9."""
     source, target = holding(first()), MemoryStore()
     source.replace("other", "crab_user_2", first("other"))
 
@@ -304,8 +304,8 @@ def test_one_log_that_cannot_be_read():
     assert [stat.name for stat in target.sessions()] == ["crab_user_2"]
 
 
-def test_a_target_that_fails_ends_it():
-    """What every session would meet is met once."""
+def test_a_failing_target_ends_the_copy():
+    """An error that every session would meet is raised once."""
     source = holding(first())
     source.replace("other", "crab_user_2", first("other"))
 
@@ -320,8 +320,8 @@ def test_a_target_that_fails_ends_it():
         next(done)
 
 
-def test_two_sessions_that_answer_to_one_word(stores):
-    """Law 12: the wrong log is not copied in the place of the right one."""
+def test_an_ambiguous_session_is_not_copied(stores):
+    """Law 12: where the id of one session is the name of another, the wrong log is not copied in its place."""
     source = MemoryStore()
     source.replace("s", "crab_user_1", first())
     source.replace("crab_user_1", "crab_user_2", first("crab_user_1"))
@@ -330,15 +330,15 @@ def test_two_sessions_that_answer_to_one_word(stores):
     assert (fine.name, fine.status) == ("crab_user_2", "copied")
 
 
-def test_a_store_onto_itself():
-    """DESIGN 8: a mistake, said before anything is done."""
+def test_copying_a_store_onto_itself_is_refused():
+    """Law 1: before anything is written."""
     store = holding(first())
     with pytest.raises(UsageError, match="onto itself"):
         copy(store, store)
 
 
-def test_a_dry_run_writes_nothing_and_tells_the_truth(tmp_path):
-    """Law 9: looking makes nothing, and what it says is what comes."""
+def test_a_dry_run_writes_nothing_and_reports_what_a_copy_does(tmp_path):
+    """Law 9."""
     source = holding(first() + b"one\n")
     target = JsonlStore(str(tmp_path / "store"))
     seen = copied(source, target, dry_run=True)
@@ -351,8 +351,8 @@ def test_a_dry_run_writes_nothing_and_tells_the_truth(tmp_path):
     assert log_of(target) == first() + b"one\n"
 
 
-def test_progress_ends_with_everything():
-    """ux: a bar never goes backwards, and ends full, also where something went wrong."""
+def test_progress_never_decreases_and_ends_complete():
+    """Also where an error occurred."""
     source, target = holding(first() + b"a line\n" * 50), MemoryStore()
     source.replace("b", "crab_user_2", first("b") + b"here\n")
     source.replace("c", "crab_user_3", first("c"))

@@ -1,4 +1,4 @@
-"""Blobs go before the log that names them, each once, each checked; one that is lost costs only itself."""
+"""LOG-12: blobs are copied before the log that names them, each once and checked; a lost one affects no other."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def digests(store):
 
 
 class Loud(Between):
-    """A store that takes down what is put and what is adopted, in order."""
+    """A store that records puts and adopted logs, in order."""
 
     def __init__(self, store):
         super().__init__(store, adopt=lambda real, *given, **more: real(*given, **more))
@@ -51,10 +51,10 @@ class Loud(Between):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_log_names_goes_with_it(stores, kind, source, session):
-    """LOG-12: those blobs, and no others; a second copy brings none."""
+def test_the_blobs_of_a_log_are_copied(stores, kind, source, session):
+    """LOG-12: those blobs, and no others; a second copy copies none."""
     named = [source.blobs.put(b"%d" % at * 1_000) for at in range(3)]
-    source.blobs.put(b"nobody names me")
+    source.blobs.put(b"named by no log")
     for ref in named:
         show(session, ref)
     target = stores.new(kind)
@@ -66,16 +66,16 @@ def test_what_a_log_names_goes_with_it(stores, kind, source, session):
     assert (again.status, again.blobs) == ("unchanged", 0)
 
 
-def test_they_go_before_the_log(source, session):
-    """LOG-12: no entry ever names what is not there."""
+def test_blobs_are_copied_before_the_log(source, session):
+    """LOG-12: no entry ever names a missing blob."""
     show(session, source.blobs.put(b"picture"))
     target = Loud(MemoryStore())
     list(copy(source, target))
     assert [what for what, _, _ in target.seen] == ["put", "adopt"]
 
 
-def test_a_blob_that_two_sessions_name_goes_once(source, session):
-    """LOG-12: equal bytes are kept, and sent, once."""
+def test_a_blob_of_two_sessions_is_copied_once(source, session):
+    """LOG-12: equal bytes are stored, and sent, once."""
     ref = source.blobs.put(b"picture")
     show(session, ref)
     show(Session.create(source, session_id="other"), ref)
@@ -85,8 +85,8 @@ def test_a_blob_that_two_sessions_name_goes_once(source, session):
 
 
 @pytest.mark.parametrize("line", [b"\x00 garbage %s \xff\n", b'{"type":"new","id":"x","any":["%s"]}\n', b"torn %s"])
-def test_every_byte_of_a_log_counts(source, line):
-    """Laws 9 and 10: damaged and unknown lines name what they name."""
+def test_damaged_and_unknown_lines_name_blobs_too(source, line):
+    """Laws 9 and 10."""
     ref = source.blobs.put(b"picture")
     source.replace("s", "crab_user_1", first() + line % ref.digest.encode())
     target = MemoryStore()
@@ -110,8 +110,8 @@ def test_names_across_the_slices_of_a_line_that_is_too_long(stores, shift):
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
-def test_a_blob_that_is_lost(source, session, how):
-    """LOG-12: it is reported, and the rest is copied, every time."""
+def test_a_lost_blob_is_reported_and_the_rest_copied(source, session, how):
+    """LOG-12: at every copy."""
     lost, fine = source.blobs.put(b"lost"), source.blobs.put(b"fine")
     show(session, lost)
     show(session, fine)
@@ -128,8 +128,8 @@ def test_a_blob_that_is_lost(source, session, how):
     assert log_of(target) == log_of(source)
 
 
-def test_what_is_lost_here_and_kept_there_is_not_lost(source, session):
-    """LOG-12: the target had it before."""
+def test_a_blob_that_the_target_has_is_not_lost(source, session):
+    """LOG-12."""
     ref = source.blobs.put(b"picture")
     show(session, ref)
     target = MemoryStore()
@@ -140,8 +140,8 @@ def test_what_is_lost_here_and_kept_there_is_not_lost(source, session):
     assert (done.status, done.lost) == ("copied", ())
 
 
-def test_what_is_lost_here_and_lies_about_there_is_not_lost(now, source, session):
-    """LOG-12: also if it is old, and nobody names it there yet."""
+def test_an_unnamed_blob_of_the_target_is_not_lost(now, source, session):
+    """LOG-12: also if it is old, and no log of the target names it yet."""
     target = MemoryStore(now=lambda: now[0])
     ref = target.blobs.put(b"picture")
     show(session, ref)
@@ -150,15 +150,15 @@ def test_what_is_lost_here_and_lies_about_there_is_not_lost(now, source, session
     assert (done.status, done.lost, done.blobs) == ("copied", (), 0)
 
 
-def test_a_digest_is_not_always_one_of_a_blob():
-    """LOG-12: what was never kept is not missing."""
+def test_a_digest_that_is_not_of_a_blob_is_not_missing():
+    """LOG-12: content that was never stored is not lost."""
     raw = first() + b'{"type":"call","id":"c","contextDigest":"%s"}\n' % digest_of(b"x").encode()
     raw += b'{"type":"damage","id":"d","offset":1,"bytes":2,"digest":"%s","reason":"torn"}\n' % digest_of(b"y").encode()
     (done,) = copy(holding(raw), MemoryStore())
     assert (done.status, done.lost) == ("copied", ())
 
 
-def test_one_that_cannot_be_read_is_lost_too(source, session):
+def test_an_unreadable_blob_is_lost_too(source, session):
     """LOG-12: whatever the reason."""
     ref = source.blobs.put(b"picture")
     show(session, ref)
@@ -166,13 +166,12 @@ def test_one_that_cannot_be_read_is_lost_too(source, session):
     def get(real, asked):
         raise StoreError(f"cannot read the blob {asked.digest}: permission denied")
 
-    broken = Between(source)
-    broken.blobs = Between(source.blobs, get=get)
+    broken = Between(source, blobs=Between(source.blobs, get=get))
     (done,) = copy(broken, MemoryStore())
     assert [lost.what for lost in done.lost] == [ref.digest]
 
 
-def test_a_damaged_blob_at_the_target_is_mended(source, session):
+def test_a_damaged_blob_of_the_target_is_replaced(source, session):
     """LOG-12: one of another size is put again."""
     ref = source.blobs.put(b"picture")
     show(session, ref)
@@ -184,7 +183,7 @@ def test_a_damaged_blob_at_the_target_is_mended(source, session):
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_one_that_was_put_while_others_were_copied(source, session, dry_run):
+def test_a_blob_put_during_the_copy_is_found(source, session, dry_run):
     """LOG-12: blobs are listed once; a session that is read later may name one that was put since."""
     show(session, source.blobs.put(b"early"))
     later = Session.create(source, agent="crab", session_id="z")
@@ -197,8 +196,8 @@ def test_one_that_was_put_while_others_were_copied(source, session, dry_run):
     assert digests(target) == (set() if dry_run else digests(source))
 
 
-def test_an_old_blob_that_nobody_names_there_is_not_collected_on_the_way(now, source, session):
-    """LOG-12: somebody collects at the target just when the log that names the blob is about to arrive."""
+def test_an_old_blob_of_the_target_is_not_collected_during_the_copy(now, source, session):
+    """LOG-12: garbage collection runs at the target just before the log that names the blob arrives."""
     target = MemoryStore(now=lambda: now[0])
     ref = source.blobs.put(b"picture")
     target.blobs.put(b"picture")
@@ -216,8 +215,8 @@ def test_an_old_blob_that_nobody_names_there_is_not_collected_on_the_way(now, so
     assert (done.status, done.blobs) == ("unchanged", 0)
 
 
-def test_a_dry_run_counts_them(source, session):
-    """Law 9: they are told, and not read for that."""
+def test_a_dry_run_counts_blobs_without_reading_them(source, session):
+    """Law 9."""
     ref, gone = source.blobs.put(b"picture"), source.blobs.put(b"gone")
     show(session, ref)
     show(session, gone)

@@ -1,4 +1,4 @@
-"""Blobs that no log names: found by reading every byte of every log, and removed only when they are old."""
+"""LOG-12: blobs that no log names are found by reading every byte of every log, and removed only when they are old."""
 
 import os
 import tracemalloc
@@ -49,8 +49,8 @@ def place(tmp_path):
     return Place(tmp_path / "store")
 
 
-def test_what_is_named_stays(place):
-    """LOG-12: a blob that any kind of entry names, on any branch, is not collected."""
+def test_a_named_blob_is_not_collected(place):
+    """LOG-12: whatever kind of entry names it, on any branch."""
     refs = [place.old(b"%d" % number) for number in range(5)]
     place.session.append(Message(id="m1", message=Prompt(content=(Image(mime_type="image/png", blob=refs[0]),))))
     place.session.append(ContextEntry(system=refs[1], tools=refs[2]))
@@ -64,8 +64,8 @@ def test_what_is_named_stays(place):
         place.store.blobs.get(refs[4])
 
 
-def test_what_is_young_stays(place):
-    """LOG-12: an unnamed blob has a day, or as long as is asked for."""
+def test_a_young_blob_is_not_collected(place):
+    """LOG-12: an unnamed blob is kept for a day, or as long as given."""
     young = place.store.blobs.put(b"young")
     old = place.old(b"old")
     assert place.unnamed() == [old.digest]
@@ -76,7 +76,7 @@ def test_what_is_young_stays(place):
 
 
 def test_a_dry_run_removes_nothing(place):
-    """LOG-12: looking is not removing, and both say the same."""
+    """LOG-12: it reports what a collection would remove."""
     old = place.old(b"old")
     draft = path_of(place.folder, old.digest).parent / ".new-left"
     draft.write_bytes(b"o")
@@ -104,8 +104,8 @@ def test_a_dry_run_removes_nothing(place):
         b"x%sx%s",
     ],
 )
-def test_every_byte_of_a_log_counts(place, line):
-    """Laws 9 and 10: lines that are damaged, torn, unknown or newer name what they name."""
+def test_damaged_and_unknown_lines_name_blobs_too(place, line):
+    """Laws 9 and 10: lines that are damaged, torn, unknown or newer."""
     ref, other = place.old(b"named"), place.old(b"unnamed")
     place.add(line.replace(b"%s", ref.digest.encode()))
     assert place.unnamed() == [other.digest]
@@ -113,7 +113,7 @@ def test_every_byte_of_a_log_counts(place, line):
 
 @pytest.mark.parametrize("shift", [0, 1, 35, 70, 71, 72])
 def test_a_name_across_the_slices_of_a_line_that_is_too_long(place, shift):
-    """Law 9: a line over the limit is read in slices, and a name may lie across two of them."""
+    """Law 9: a line over the limit is read in slices, and a name may span two of them."""
     ref = place.old(b"named")
     head = place.log.stat().st_size
     blocks = (LINE_MAX_BYTES + head) // (1024 * 1024) + 1
@@ -127,8 +127,8 @@ def test_a_name_across_the_slices_of_a_line_that_is_too_long(place, shift):
     assert place.unnamed() == []
 
 
-def test_a_fork_needs_no_special_care(place):
-    """DESIGN 3: what a fork inherits is named in its parent's log, also where the parent's branch went on."""
+def test_blobs_of_inherited_history_are_not_collected(place):
+    """TREE-4: they are named in the parent's log, also where the parent's branch continued."""
     ref = place.old(b"picture")
     place.session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
     child = fork(place.session)
@@ -136,16 +136,16 @@ def test_a_fork_needs_no_special_care(place):
     assert place.unnamed() == []
 
 
-def test_archived_sessions_count(place):
-    """LOG-12: what was put away still names its blobs."""
+def test_archived_sessions_name_their_blobs(place):
+    """LOG-12."""
     ref = place.old(b"picture")
     place.session.append(Message(message=Prompt(content=(Image(mime_type="image/png", blob=ref),))))
     place.session.archive()
     assert place.unnamed() == []
 
 
-def test_one_log_that_cannot_be_read_ends_it(place, monkeypatch):
-    """Law 4: who cannot read everything removes nothing."""
+def test_an_unreadable_log_ends_the_collection(place, monkeypatch):
+    """Law 4: without reading everything, nothing is removed."""
     ref = place.old(b"old")
     Session.create(place.store, session_id="other")
     real = JsonlStore.load
@@ -163,7 +163,7 @@ def test_one_log_that_cannot_be_read_ends_it(place, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
 def test_an_id_that_is_the_name_of_another_session(tmp_path, kind):
-    """Law 4: two sessions answer to one word: nothing is removed on the word of the wrong one."""
+    """Law 4: two sessions can be found by one text: nothing is removed because of the wrong one."""
     store = JsonlStore(str(tmp_path)) if kind == "files" else MemoryStore(now=lambda: 0.0)
     first = Session.create(store, session_id="s")
     Session.create(store, session_id=first.name)
@@ -176,21 +176,21 @@ def test_an_id_that_is_the_name_of_another_session(tmp_path, kind):
     assert store.blobs.get(ref) == b"picture"
 
 
-def test_logs_are_not_read_for_nothing(place, monkeypatch):
+def test_logs_are_not_read_without_old_blobs(place, monkeypatch):
     """Where no blob is old there is nothing to look for."""
     place.store.blobs.put(b"young")
     monkeypatch.setattr(JsonlStore, "load", lambda *_, **__: pytest.fail("a log was read"))
     assert collect(place.store).blobs == ()
 
 
-def test_a_store_that_is_not_there(tmp_path):
-    """Law 9: looking makes nothing."""
+def test_a_missing_store_is_not_created(tmp_path):
+    """Law 9."""
     assert collect(JsonlStore(str(tmp_path / "nowhere"))).blobs == ()
     assert os.listdir(tmp_path) == []
 
 
-def test_progress_ends_with_everything(place):
-    """ux: a bar is fed with bytes of logs, never backwards, and ends full."""
+def test_progress_never_decreases_and_ends_complete(place):
+    """It counts bytes of logs."""
     place.old(b"old")
     for number in range(20):
         place.session.say(f"message {number}")
@@ -203,7 +203,7 @@ def test_progress_ends_with_everything(place):
 
 
 def test_memory_does_not_grow_with_the_logs(place):
-    """DESIGN 9: ten megabytes of names take no more room than the line they stand on."""
+    """LOG-16: ten megabytes of names take no more memory than their line."""
     ref = place.old(b"named at the end")
     line = b" ".join(digest_of(b"%d" % number).encode() for number in range(100)) + b"\n"
     place.add(line * 1_500)
@@ -217,8 +217,8 @@ def test_memory_does_not_grow_with_the_logs(place):
     assert peak < 8 * 1024 * 1024 < place.log.stat().st_size
 
 
-def test_memory_collects_as_files_do():
-    """Law 12: the reference gives the same answers."""
+def test_the_memory_store_collects_like_the_file_store():
+    """Law 12."""
     now = [0.0]
     store = MemoryStore(now=lambda: now[0])
     session = Session.create(store, session_id="s")
@@ -232,14 +232,14 @@ def test_memory_collects_as_files_do():
 
 
 def test_a_blob_put_while_the_logs_are_read_stays(place):
-    """LOG-12: the age is looked at again when a blob is removed."""
+    """LOG-12: the age is checked again when a blob is removed."""
     ref = place.old(b"old")
     found = collect(place.store, progress=lambda *_: place.store.blobs.put(b"old") and None)
     assert found.blobs == ()
     assert place.store.blobs.get(ref) == b"old"
 
 
-def test_a_reference_as_it_stands_in_a_line_is_found(place):
-    """LOG-12: what the codec writes is what the collector looks for."""
+def test_references_as_the_codec_writes_them_are_found(place):
+    """LOG-12."""
     ref = place.old(b"content")
     assert ref.digest.encode() in msgspec.json.encode(ref)

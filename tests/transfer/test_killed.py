@@ -1,4 +1,4 @@
-"""A copy that is killed, really: what it leaves is the beginning of the log, and the next one goes on there."""
+"""Law 4, LOG-11: a killed copy leaves a prefix of the log, and the next copy continues there."""
 
 import signal
 import subprocess
@@ -16,8 +16,8 @@ from wakelog.transfer import copy
 
 @pytest.mark.parametrize("kind", KEPT_KINDS)
 @pytest.mark.parametrize(("when", "at"), [("before", 0), ("after", 0), ("before", 4)])
-def test_killed_in_the_middle(stores, kind, when, at):
-    """Law 4, LOG-11: whole lines, no more than the source has, nothing sent twice, and in the end all of it."""
+def test_a_killed_copy_is_continued(stores, kind, when, at):
+    """Law 4, LOG-11: complete lines, no more than the source has, nothing sent twice, and in the end all of it."""
     here, there = stores.url("jsonl"), stores.url(kind)
     source = stores.open(here)
     for name in ("a", "b"):

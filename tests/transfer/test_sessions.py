@@ -1,4 +1,7 @@
-"""Who goes over: what was asked for, and before it what it needs. What is about a session and not in its log stays."""
+"""Which sessions are copied: the requested ones.
+
+Before them those they need. Leases and journals are not copied.
+"""
 
 import os
 
@@ -16,27 +19,27 @@ from wakelog.transfer import MissingItem, copy
 
 
 def session_in(store, name, **more):
-    """A session that was talked to."""
+    """A session with a message."""
     made = Session.create(store, agent="crab", session_id=name, **more)
     made.say(f"hello from {name}")
     return made
 
 
 def send_out(parent, child):
-    """The annotation that a sub-agent was sent out."""
+    """The annotation that a sub-agent was started."""
     reply = parent.tree.head
     parent.append(Spawned(child_session=child, reply_id=reply, tool_call_id="t"), at=reply)
     return Origin(session=parent.id, entry=reply, kind="subagent")
 
 
 def told(rows):
-    """Who went over, in order, and for whose sake."""
+    """The copied sessions in order, each with the session that needs it."""
     return [(row.session, row.needed_by) for row in rows if row.status == "copied"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fork_brings_what_it_reads_through(stores, kind):
-    """TREE-4, law 12: its ancestors go first, unasked, and it reads there as it does here."""
+def test_a_fork_is_copied_with_its_ancestors(stores, kind):
+    """TREE-4, law 12: the ancestors are copied first, and the copy reads the same."""
     source, target = MemoryStore(), stores.new(kind)
     session_in(source, "other")
     grandparent = session_in(source, "a")
@@ -53,16 +56,16 @@ def test_a_fork_brings_what_it_reads_through(stores, kind):
         target.name("other")
 
 
-def test_a_parent_that_is_gone(stores):
-    """Law 9: what is lost already is reported, and the fork is copied as it is."""
+def test_a_missing_parent_is_reported(stores):
+    """Law 9: the fork is copied as it is."""
     source = holding(first("f", parent=b',"parent":{"session":"gone","entry":"e"}') + b"one\n")
     (done,) = copy(source, stores.new("jsonl"))
     assert done.status == "copied"
     assert done.lost == (MissingItem("gone", "the parent session gone does not exist"),)
 
 
-def test_sub_agents_go_before_who_sent_them_out():
-    """Law 6, RUN-14: whoever wakes the copy finds them, and does not send them out again."""
+def test_sub_agents_are_copied_before_their_parent():
+    """Law 6, RUN-14: a wake of the copy finds them, and does not start them again."""
     source, target = MemoryStore(), MemoryStore()
     parent = session_in(source, "p")
     child = session_in(source, "c", parent=send_out(parent, "c"))
@@ -73,16 +76,16 @@ def test_sub_agents_go_before_who_sent_them_out():
     assert all(row.lost == () for row in rows)
 
 
-def test_a_sub_agent_stands_for_itself():
-    """RUN-14: it reads through nobody, so asked for alone it goes alone."""
+def test_a_sub_agent_is_copied_without_its_parent():
+    """RUN-14: it inherits no history."""
     source, target = MemoryStore(), MemoryStore()
     parent = session_in(source, "p")
     session_in(source, "c", parent=send_out(parent, "c"))
     assert told(copy(source, target, ["c"])) == [("c", None)]
 
 
-def test_what_an_unchanged_session_needs_may_have_changed():
-    """LOG-11: a sub-agent that went on since is taken along."""
+def test_a_changed_sub_agent_of_an_unchanged_session_is_copied():
+    """LOG-11."""
     source, target = MemoryStore(), MemoryStore()
     parent = session_in(source, "p")
     child = session_in(source, "c", parent=send_out(parent, "c"))
@@ -92,8 +95,8 @@ def test_what_an_unchanged_session_needs_may_have_changed():
     assert [(row.session, row.status) for row in rows] == [("c", "copied"), ("p", "unchanged")]
 
 
-def test_a_child_that_is_born_meanwhile_is_for_the_next_time():
-    """LOG-10, law 6: the log goes over as far as it went when its children were counted."""
+def test_a_child_started_during_the_copy_is_left_for_the_next():
+    """LOG-10, law 6: the log is copied up to its length when its children were collected."""
     source, inner = MemoryStore(), MemoryStore()
     parent = session_in(source, "p")
     seen = log_of(source, "p")
@@ -109,16 +112,16 @@ def test_a_child_that_is_born_meanwhile_is_for_the_next_time():
     assert told(copy(source, inner, ["p"])) == [("late", parent.name), ("p", None)]
 
 
-def test_sessions_that_need_each_other():
-    """Hostile logs: each goes over once."""
+def test_sessions_that_name_each_other_are_copied_once():
+    """Law 13: parents that form a cycle."""
     source = holding(first("a", parent=b',"parent":{"session":"b","entry":"e"}'), session="a")
     source.replace("b", "crab_user_2", first("b", parent=b',"parent":{"session":"a","entry":"e"}'))
     source.replace("c", "crab_user_3", first("c", parent=b',"parent":{"session":"c","entry":"e"}'))
     assert sorted(row.session for row in copy(source, MemoryStore())) == ["a", "b", "c"]
 
 
-def test_a_long_row_of_forks():
-    """Hostile logs: a thousand ancestors are a thousand sessions, and no stack overflows."""
+def test_a_thousand_ancestors_are_copied():
+    """Law 13: no stack overflows."""
     source = MemoryStore()
     for at in range(1_200):
         origin = b',"parent":{"session":"s%d","entry":"e"}' % (at + 1)
@@ -128,8 +131,8 @@ def test_a_long_row_of_forks():
     assert [session for session, _ in rows] == [f"s{at}" for at in range(1_200, -1, -1)]
 
 
-def test_all_of_them_once(stores):
-    """LOG-11: everything, parents first, nobody twice, and nobody for somebody else's sake."""
+def test_all_sessions_are_copied_once_parents_first(stores):
+    """LOG-11."""
     source, target = MemoryStore(), stores.new("jsonl")
     later = session_in(source, "z")
     early = fork(later)
@@ -146,13 +149,13 @@ def test_all_of_them_once(stores):
     assert all(row.status == "unchanged" for row in copy(source, target))
 
 
-def test_asked_for_twice():
+def test_a_session_named_by_id_and_by_name_is_copied_once():
     """By id and by name: it is one session."""
     source = holding(first())
     assert len(list(copy(source, MemoryStore(), ["s", "crab_user_1", "s"]))) == 1
 
 
-def test_who_is_not_there():
+def test_an_unknown_session_is_refused_before_anything_is_copied():
     """A caller's mistake, met before anything is copied."""
     source, target = holding(first()), MemoryStore()
     with pytest.raises(NotFound):
@@ -160,14 +163,14 @@ def test_who_is_not_there():
     assert list(target.sessions()) == []
 
 
-def test_an_empty_store(tmp_path):
-    """Law 9: nothing from nothing."""
+def test_copying_an_empty_store_creates_nothing(tmp_path):
+    """Law 9."""
     assert list(copy(JsonlStore(str(tmp_path / "a")), JsonlStore(str(tmp_path / "b")))) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_titles_can_be_browsed_there(tmp_path):
-    """ST-2: the last title is linked; one that was taken away is not."""
+def test_titles_are_linked_in_the_target(tmp_path):
+    """ST-2: the last title is linked; a removed one is not."""
     source, target = MemoryStore(), JsonlStore(str(tmp_path))
     named = session_in(source, "a", title="First")
     named.rename("Second try")
@@ -184,8 +187,8 @@ def test_titles_can_be_browsed_there(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_leases_and_journals_stay(stores, kind):
-    """DESIGN 4, law 5: a session under way is copied as its log stands; what streams is counted, not copied."""
+def test_leases_and_journals_are_not_copied(stores, kind):
+    """Law 5: a running session is copied up to its last entry; journals are counted, not copied."""
     source, target = stores.new(kind), stores.new(kind)
     session = session_in(source, "s")
     lease = session.acquire("worker", ttl_s=60)
@@ -199,8 +202,8 @@ def test_leases_and_journals_stay(stores, kind):
     assert log_of(target, "s") == log_of(source, "s")
 
 
-def test_a_newer_format_goes_over_as_it_is():
-    """Law 10: bytes that this wakelog cannot read are bytes."""
+def test_a_newer_format_is_copied_unchanged():
+    """Law 10: bytes that this version cannot read are copied as bytes."""
     raw = b'{"v":99,"type":"session","id":"s","version":99,"parent":{"session":"x","entry":"e"}}\n{"v":99}\n'
     target = MemoryStore()
     (done,) = copy(holding(raw), target)
@@ -209,7 +212,7 @@ def test_a_newer_format_goes_over_as_it_is():
 
 
 def test_without_a_first_line_a_session_is_known_by_its_name():
-    """Law 9: another entry that stands first now is no session, and its id is not the session's."""
+    """Law 9: another entry that is first now is not a session header, and its id is not the session's."""
     source, target = holding(b'{"type":"message","id":"m1"}\none\n'), MemoryStore()
     source.replace("t", "crab_user_2", b'{"type":"message","id":"m1"}\ntwo\n')
     assert [(row.session, row.status) for row in copy(source, target)] == [
@@ -219,8 +222,8 @@ def test_without_a_first_line_a_session_is_known_by_its_name():
     assert log_of(target, "crab_user_2") == log_of(source, "t")
 
 
-def test_a_first_line_that_is_lost_does_not_lose_the_parent(stores):
-    """Law 9: an ancestor whose first line cannot be read is copied under the id that its fork knows it by."""
+def test_an_ancestor_with_a_lost_first_line_is_copied(stores):
+    """Law 9: under the id that its fork names."""
     source, target = MemoryStore(), stores.new("sqlite")
     parent = session_in(source, "p")
     child = fork(parent)

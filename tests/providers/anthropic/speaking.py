@@ -6,12 +6,13 @@ same bytes.
 
 import asyncio
 import json
+from typing import Any
 
 import anthropic
 
 from tests.loopback import Answer, events
 from wakelog.decide.assembly import ReplyDraft
-from wakelog.log.content import Faulted, Finished, Text, Thinking, ToolCall
+from wakelog.log.content import AnyPart, Faulted, Finished, Text, Thinking, ToolCall
 from wakelog.providers.anthropic.messages import MESSAGES
 from wakelog.providers.anthropic.messages_request import request_body
 from wakelog.providers.http_provider import HttpProvider, tls_context
@@ -25,7 +26,7 @@ STREAMED = {"content-type": "text/event-stream", "request-id": "req_1"}
 
 def started(**usage):
     counts = {"input_tokens": 10, "output_tokens": 1, **usage}
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -125,7 +126,7 @@ def judged(server):
     async def listen():
         http = anthropic.DefaultAsyncHttpxClient(verify=tls_context())
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, http_client=http) as client:
-            asked = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+            asked: dict[str, Any] = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
             async with client.messages.stream(**asked) as stream:
                 return await stream.get_final_message()
 
@@ -134,7 +135,7 @@ def judged(server):
 
 def parts_of(message):
     """The SDK's message as parts: text that stands beside text is one part here, and text without words is none."""
-    parts = []
+    parts: list[AnyPart] = []
     for each in message.content:
         match each.type:
             case "text" if parts and isinstance(parts[-1], Text):

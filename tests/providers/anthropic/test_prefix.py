@@ -94,7 +94,7 @@ def test_a_long_session_keeps_its_prefix():
     assert len(bodies) > 2 * TURNS
     assert waits, "some were overloaded"
     assert len(bodies) == len(told)
-    cached = set()
+    cached: set[bytes] = set()
     seals = {each.get("signature") or each.get("data") for each in _thoughts(bodies[-1])}
     for before, body, injected in zip([None, *bodies], bodies, told, strict=False):
         assert complaints(body, own=seals, injected=[injected]) == []

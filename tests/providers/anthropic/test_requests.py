@@ -26,7 +26,7 @@ PLANS = st.sampled_from(["full", "window:2", "window:5", "budget:20"])
 def own_seals(request):
     """The signatures and seals that came from this very model."""
     return {
-        part.signature or part.bound["data"]
+        part.signature or (part.bound or {})["data"]
         for message in request.messages
         if (message.provider, message.model) == ("anthropic", request.model)
         for part in message.content

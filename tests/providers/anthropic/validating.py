@@ -88,8 +88,8 @@ def _of_blocks(messages):
 
 def _of_pairs(messages):
     """Every call answered in the next message, every result for a call of the one before, results first."""
-    seen = Counter()
-    before = []
+    seen: Counter[str] = Counter()
+    before: list[str] = []
     for message in messages:
         calls = blocks_of(message, "tool_use")
         results = [block["tool_use_id"] for block in blocks_of(message, "tool_result")]

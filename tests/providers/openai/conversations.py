@@ -5,6 +5,7 @@ Our own replies are made by our own readers from the wire, so that what is bound
 
 import json
 import random
+from typing import Any
 
 from tests.loopback import events
 from tests.providers.asking import request, user
@@ -85,7 +86,7 @@ class Conversation:
         return self._chance.choice(ids)
 
     def _input(self):
-        values = [1, -2.5, None, True, "ü", [1, {"a": []}], {}]
+        values: list[Any] = [1, -2.5, None, True, "ü", [1, {"a": []}], {}]
         if self._chance.random() < 0.1:
             return self._chance.choice(values)
         return {

@@ -41,7 +41,7 @@ def _own_ids(messages):
 
 def test_requests_are_valid():
     """Law 7 on the wire: pairs complete and adjacent, reasoning followed by its item, ids only for their own."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @QUIET
     @given(SEEDS)
@@ -68,7 +68,7 @@ def test_requests_are_valid():
 
 def test_every_call_goes_out_with_a_result():
     """Law 6, law 7: none is left out, because it may have had an effect; where nothing is known, that is said."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @QUIET
     @given(SEEDS, st.booleans())
@@ -90,7 +90,7 @@ def test_every_call_goes_out_with_a_result():
 
 def test_a_request_begins_with_the_one_before():
     """Law 8, VIEW-5: whatever comes behind, the items of what was said stay as they were, byte for byte."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
 
     @QUIET
     @given(SEEDS)

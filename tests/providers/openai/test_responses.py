@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
 from tests.loopback import CUT, Answer, Hold, events
+from tests.loopback.server import Act
 from tests.providers.asking import deltas, request, user
 from tests.providers.openai.asking import (
     MODEL,
@@ -29,7 +31,7 @@ from tests.providers.openai.wire import (
     responses_answer,
 )
 from wakelog.decide.assembly import assemble_parts
-from wakelog.log.content import Finished, Text, Usage
+from wakelog.log.content import ContentDelta, Finished, Text, Usage
 from wakelog.ports.runtime import ModelRequest
 from wakelog.projections.context import ContextMessage
 from wakelog.providers.http_provider import HttpProvider
@@ -183,7 +185,8 @@ def _kept(keeps, *items):
     with serving(responses_answer(*items)) as server:
         told = deltas(HttpProvider(RESPONSES, environ={"OPENAI_API_KEY": "k"}), requested(server))
     sieve = ReasoningFilter(keeps)
-    return assemble_parts(heard for delta in told[:-1] for heard in sieve.add(delta))
+    kept = (heard for delta in told[:-1] for heard in sieve.add(delta))
+    return assemble_parts(heard for heard in kept if isinstance(heard, ContentDelta))
 
 
 def test_reasoning_that_is_not_kept():
@@ -293,7 +296,10 @@ def test_a_call_that_never_became_json():
 
 def test_events_that_nobody_knows_say_nothing():
     told = response_events(message("msg_1", "Hi"))
-    extra = [{"type": "response.keepalive", "delta": {"a": 1}, "item": 3}, {"type": "response.new", "response": []}]
+    extra: list[dict[str, Any]] = [
+        {"type": "response.keepalive", "delta": {"a": 1}, "item": 3},
+        {"type": "response.new", "response": []},
+    ]
     parts, end = said_by("openai", Answer([b": ping\n\n", *events(*told[:3], *extra, *told[3:])]))
     assert (texts(parts), end.stop_reason) == (["Hi"], "stop")
 
@@ -302,7 +308,7 @@ def test_a_slow_stream_is_told_as_it_comes():
     """RUN-8: a piece is there before the next one is sent."""
     gate, heard = threading.Event(), []
     told = response_events(message("msg_1", "Slowly"))
-    acts = [*events(*told[:5]), Hold(gate), *events(*told[5:])]
+    acts: list[Act] = [*events(*told[:5]), Hold(gate), *events(*told[5:])]
 
     async def listen(server):
         async for delta in HttpProvider(RESPONSES).stream(requested(server)):

@@ -6,6 +6,7 @@ their own provider and model have made.
 
 import json
 import re
+from typing import Any
 
 from openai.types.chat import (
     ChatCompletionAssistantMessageParam,
@@ -36,7 +37,7 @@ _MESSAGES = {
     "assistant": ChatCompletionAssistantMessageParam,
     "tool": ChatCompletionToolMessageParam,
 }
-_JUDGES = {shape: TypeAdapter(shape) for shape in {*_ITEMS.values(), *_MESSAGES.values()}}
+_JUDGES: dict[Any, TypeAdapter[Any]] = {shape: TypeAdapter(shape) for shape in {*_ITEMS.values(), *_MESSAGES.values()}}
 _OWN_KEYS = {"reasoning_content", "reasoning"}
 
 
@@ -59,7 +60,9 @@ def _exhaust(value):
 def valid_responses(body, own_ids=None):
     """The body of the Responses API."""
     items = body["input"]
-    pending, seen, is_answering = [], set(), False
+    pending: list[str] = []
+    seen: set[str | tuple[str, str]] = set()
+    is_answering = False
     for at, item in enumerate(items):
         kind = item.get("type") or item["role"]
         _fits(item, _ITEMS[kind])
@@ -90,7 +93,7 @@ def valid_responses(body, own_ids=None):
 
 
 def _leads_somewhere(behind):
-    item = next((item for item in behind if item.get("type") != "reasoning"), {})
+    item: dict[str, Any] = next((item for item in behind if item.get("type") != "reasoning"), {})
     assert item.get("type") in ("message", "function_call"), "reasoning without its following item"
     assert "id" in item, "what reasoning led to has lost its id"
 
@@ -102,7 +105,7 @@ def _callable(function):
 
 def valid_chat(body):
     """The body of Chat Completions."""
-    pending = []
+    pending: list[str] = []
     for at, message in enumerate(body["messages"]):
         role = message["role"]
         _fits(message, _MESSAGES[role])

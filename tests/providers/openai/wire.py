@@ -4,6 +4,7 @@ The streams are judged before they judge: the SDK's own accumulators take them f
 """
 
 import json
+from typing import Any
 
 from tests.loopback import Answer, events
 
@@ -70,7 +71,7 @@ def _message_events(at, item):
         place = {"item_id": item["id"], "output_index": at, "content_index": index}
         yield {"type": "response.content_part.added", **place, "part": {**part, word: ""}}
         for piece in _halves(part[word]):
-            more = {"logprobs": []} if kind == "output_text" else {}
+            more: dict[str, Any] = {"logprobs": []} if kind == "output_text" else {}
             yield {"type": f"response.{kind}.delta", **place, "delta": piece, **more}
         yield {"type": f"response.{kind}.done", **place, word: part[word], "logprobs": []}
         yield {"type": "response.content_part.done", **place, "part": part}
@@ -99,7 +100,7 @@ def _call_events(at, item):
 
 
 _KINDS = {"message": _message_events, "reasoning": _reasoning_events, "function_call": _call_events}
-_EMPTY = {
+_EMPTY: dict[str, dict[str, Any]] = {
     "message": {"content": [], "status": "in_progress"},
     "reasoning": {"summary": []},
     "function_call": {"arguments": "", "status": "in_progress"},

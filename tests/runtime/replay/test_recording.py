@@ -1,4 +1,4 @@
-"""RUN-14: what was given to the runtime and what it wrote itself, told apart line by line."""
+"""RUN-14: lines that were given to the runtime are told apart from lines that the runtime wrote."""
 
 from tests.runtime.rigs import Rig, asks
 from wakelog.log.entry import ModelCall, Spawned
@@ -10,8 +10,8 @@ def _script(rig):
     return read_script(rig.store.load("s"))
 
 
-def test_people_give_and_the_runtime_writes():
-    """Law 11: prompts, settings and decisions are found; calls, replies, results and leases are written again."""
+def test_prompts_and_decisions_are_given_and_replies_and_results_are_written():
+    """Law 11: prompts, settings and decisions are inputs; calls, replies, results and leases are written again."""
     rig = Rig({"Go.": [asks(("look", 1)), {"text": "Done."}]})
     rig.say("Go.")
     rig.session.rename("a title")
@@ -22,15 +22,15 @@ def test_people_give_and_the_runtime_writes():
     assert set(written) == {"activity", "call", "message", "tool_started", "sent"}
 
 
-def test_before_a_worker_came_everything_was_given():
-    """Law 11: an imported log, whatever it holds, is where it begins."""
+def test_everything_before_the_first_worker_is_given():
+    """Law 11: an imported log, whatever it contains, is the starting point of the replay."""
     rig = Rig({"Go.": [{"text": "Done."}]})
     rig.session.append(ModelCall(call_id="c", reply_id="r"))
     assert all(recorded.is_input for recorded in _script(rig))
 
 
-def test_a_rerun_is_a_persons():
-    """RUN-18: its call, its reply and its question are given; what the runtime asks later is its own."""
+def test_a_rerun_is_given():
+    """RUN-18: the call, reply and question of a rerun are inputs; questions that the runtime asks later are its own."""
     rig = Rig({"Go.": [asks(("look", 1)), {"text": "Done."}]})
     rig.say("Go.")
     (result,) = [entry for entry in rig.entries if b'"toolResult"' in entry.raw]
@@ -39,8 +39,8 @@ def test_a_rerun_is_a_persons():
     assert all(recorded.is_input for recorded in _script(rig)[before:])
 
 
-def test_a_line_that_is_no_entry_is_given():
-    """Law 9: damage stands where it stands."""
+def test_a_damaged_line_is_given():
+    """Law 9: a damaged line stays at its position."""
     rig = Rig({"Go.": [{"text": "Done."}]})
     rig.say("Go.")
     rig.store.plant("s", b"\x00\n")
@@ -48,8 +48,8 @@ def test_a_line_that_is_no_entry_is_given():
     assert (last.is_input, last.entry, last.body) == (True, None, None)
 
 
-def test_ids_are_made_in_their_order():
-    """Law 11: the reply's id before the call's, the child's before the annotation's."""
+def test_ids_are_collected_in_the_order_they_were_drawn():
+    """Law 11: the id of a reply comes before that of its call, the id of a child before that of its annotation."""
     rig = Rig({})
     call = rig.session.append(ModelCall(id="c1", call_id="c1", reply_id="r1"))
     spawned = rig.session.append(Spawned(child_session="kid", reply_id="r1", tool_call_id="t"))

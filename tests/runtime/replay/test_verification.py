@@ -1,10 +1,11 @@
-"""Law 11, RUN-14: `replay` reports where a log parts from what happened, and reaches nothing but the log."""
+"""Law 11, RUN-14: `replay` reports the first line that differs from the log, and uses nothing but the log."""
 
 import asyncio
 import os
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ ACTIONS = [("say", 1), ("interrupt", 2), ("agent", 6), ("say", 3), ("fold", 4), 
 
 @pytest.fixture(scope="module")
 def play():
-    """A play with tools, a fold, a steer and two deaths."""
+    """A session with tools, a compaction, a steering message and two crashed workers."""
     played = Play(SEED, kills=[(12, True), (20, False)], tools=("look", "pay", "book"))
     for verb, number in ACTIONS:
         played.act(verb, number)
@@ -58,7 +59,7 @@ def _resealed(lines):
 
 
 def _said(play, *kinds):
-    """The lines whose messages hold text, by place."""
+    """The lines whose messages hold text, by position."""
     entries = read_log(play.store, "s0").entries
     for at, entry in enumerate(entries):
         if isinstance(entry.value, Message) and isinstance(entry.value.message, kinds) and entry.value.message.text:
@@ -71,8 +72,11 @@ def _other_words(raw):
     return changed
 
 
-def test_the_same_log_comes_out(play):
-    """RUN-14: every line of the runtime was written again, by as many workers, and channels hold every reply."""
+def test_replay_reproduces_every_line(play):
+    """RUN-14: every line of the runtime is written again by the same number of workers.
+
+    Channels get every reply.
+    """
     again = asyncio.run(replay(play.store, "s0"))
     assert again.ok, again
     entries = read_log(play.store, "s0").entries
@@ -86,8 +90,8 @@ def test_the_same_log_comes_out(play):
     }
 
 
-def test_other_words_are_found_where_they_stand(play):
-    """Law 11: whatever a reply or a result says in a copy of the log, it parts at that line."""
+def test_a_changed_text_is_reported_at_its_line(play):
+    """Law 11: where the text of a reply or a result was changed in a copy, the replay differs at that line."""
     places = list(_said(play, Reply, ToolResult))
     assert {type(entry.value.message) for _, entry in places} == {Reply, ToolResult}
     for at, entry in places:
@@ -101,8 +105,8 @@ def test_other_words_are_found_where_they_stand(play):
         assert entry.id.encode() in again.divergence.written
 
 
-def test_a_forged_log_with_new_seals_is_found_by_the_next_request(play):
-    """VIEW-9: somebody who changes words and seals the log anew is told by the digest of a later call."""
+def test_a_forged_log_with_new_seals_is_reported_at_the_next_request(play):
+    """VIEW-9: changed text in a log with new seals is reported through the request digest of a later call."""
     entries = read_log(play.store, "s0").entries
     found = 0
     for at, _ in list(_said(play, Reply, ToolResult))[:6]:
@@ -117,8 +121,8 @@ def test_a_forged_log_with_new_seals_is_found_by_the_next_request(play):
     assert found >= 3
 
 
-def test_an_entry_that_no_worker_would_write_is_named(play):
-    """Law 11: results that were taken out, or put in twice, are not passed over, and nobody waits for them for ever."""
+def test_removed_and_repeated_results_are_reported(play):
+    """Law 11: results that were removed or repeated are reported, and the replay ends."""
     lines, reasons = _lines(play), []
     for at, _ in _said(play, ToolResult):
         for forged in (lines[:at] + lines[at + 1 :], lines[: at + 1] + lines[at:]):
@@ -128,16 +132,16 @@ def test_an_entry_that_no_worker_would_write_is_named(play):
     assert any("replay does not write this entry" in reason for reason in reasons)
 
 
-def test_a_log_that_was_cut_is_as_good_as_a_death(play):
-    """Law 15: every beginning of a log is a log; what is missing at its end was never written."""
+def test_every_prefix_of_a_log_replays(play):
+    """Law 15: every prefix of a log is a valid log, as after a crash at that point."""
     lines = _lines(play)
     for length in range(1, len(lines), 7):
         again = asyncio.run(replay(_copy(play, lines[:length]), "s0"))
         assert again.ok, (length, again)
 
 
-def test_a_worker_who_had_nothing_to_do_is_named(play):
-    """RUN-4: nobody takes up a session at rest."""
+def test_a_worker_without_work_is_reported(play):
+    """RUN-4: no worker attaches to an idle session."""
     store = _copy(play, _lines(play))
     session = type(play.session)(store, "s0", clock=play.clock)
     lease = session.acquire("idle", ttl_s=1)
@@ -150,21 +154,21 @@ def test_a_worker_who_had_nothing_to_do_is_named(play):
 
 
 class _Refused(AssertionError):
-    """Somebody reached outside."""
+    """Something outside of the log was used."""
 
 
 def _refuse(*_, **__):
     raise _Refused
 
 
-class _NoEnvironment(dict):
-    """No configuration can be read from here."""
+class _NoEnvironment(dict[str, str]):
+    """An environment that raises on every access."""
 
     __getitem__ = get = __contains__ = __iter__ = items = _refuse
 
 
 _EVENTS = ("open", "socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn", "import")
-_watched = None
+_watched: list[tuple[str, Any]] | None = None
 
 
 def _watch(event, args):
@@ -172,8 +176,8 @@ def _watch(event, args):
         _watched.append((event, args))
 
 
-def test_nothing_outside_the_log_is_touched(play, monkeypatch):
-    """Law 11: no socket, process, file, import, environment, provider or tool; the interpreter is the witness."""
+def test_replay_uses_nothing_outside_the_log(play, monkeypatch):
+    """Law 11: audit hooks see no socket, process, file, import, environment, provider or tool."""
     sys.addaudithook(_watch)
     asyncio.run(replay(play.store, "s0"))
 
@@ -196,9 +200,10 @@ def test_nothing_outside_the_log_is_touched(play, monkeypatch):
                 patched.setattr(place, name, _refuse)
             patched.setattr(os, "environ", _NoEnvironment())
             effects, requests = dict(play.outside.effects), len(play.model.requests)
-            _watched = []
+            watched: list[tuple[str, Any]] = []
+            _watched = watched
             try:
-                return await replay(play.store, "s0"), list(_watched), (effects, requests)
+                return await replay(play.store, "s0"), list(watched), (effects, requests)
             finally:
                 _watched = None
 
@@ -209,26 +214,26 @@ def test_nothing_outside_the_log_is_touched(play, monkeypatch):
 
 
 def test_replay_writes_nothing(play):
-    """Law 9: the log that is replayed, its blobs and its journals stay as they are."""
+    """Law 9: the replayed log, its blobs and its journals are not changed."""
     before = _lines(play), sorted(blob.digest for blob in play.store.blobs.stored())
     asyncio.run(replay(play.store, "s0"))
     assert before == (_lines(play), sorted(blob.digest for blob in play.store.blobs.stored()))
 
 
 @pytest.mark.parametrize("patience_ms", [None, 0])
-def test_a_worker_that_was_gone_while_it_waited(patience_ms):
-    """RUN-12, law 11: one died in the middle of a wait, or had no patience; both are told again without waiting."""
+def test_an_interrupted_retry_wait_replays_without_waiting(patience_ms):
+    """RUN-12, law 11: one worker crashed during a retry wait, another had no patience; both replay without waiting."""
     fault = {"kind": "overload", "retryable": True, "delayMs": 60_000}
     rig = Rig({"Hi.": [{"error": fault}]}, faults_max=2)
     rig.session.say("Hi.")
     if patience_ms is None:
-        rig.clock.pause = _die
+        rig.clock.pause = _die  # type: ignore[method-assign]
         with pytest.raises(SimulatedCrash):
             rig.wake()
         rig.now += 1e9
     else:
         assert isinstance(rig.wake(patience_ms=patience_ms).decision, Await)
-    rig.clock.pause = _later(rig)
+    rig.clock.pause = _later(rig)  # type: ignore[method-assign]
     assert rig.wake().decision == Idle("failed")
     assert asyncio.run(replay(rig.store, "s")).ok
 

@@ -1,4 +1,4 @@
-"""A store with an index beside it, and what an index that has never seen that store would say."""
+"""A store with an index beside it, and the answers of an index that has never seen that store."""
 
 import os
 
@@ -13,7 +13,7 @@ QUERIES = ("prompt", "reply", "fork*", "bash -forked", '"taken up"', "title", "s
 
 
 class Counted(JsonlStore):
-    """A file store that counts the lines it hands out."""
+    """A file store that counts the lines it returns."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -34,7 +34,7 @@ class Counted(JsonlStore):
 
 
 class Rig:
-    """A store in a folder with an index beside it, and what a new index would say."""
+    """A store in a folder with an index beside it."""
 
     def __init__(self, folder):
         self.folder = str(folder)
@@ -44,14 +44,14 @@ class Rig:
         self.clock = FixedClock()
 
     def begin(self, *, agent="crab"):
-        """A story of this store; all of them share one clock, so that no two ids are the same."""
+        """A session of this store; all of them share one clock, so that no two ids are the same."""
         story = SessionBuilder()
         story.store = self.store
         story.session = Session.create(self.store, agent=agent, cwd="/repo", clock=self.clock)
         return story
 
     def talk(self, turns, *, agent="crab"):
-        """A story of some turns with a tool call each."""
+        """A session of some turns with a tool call each."""
         story = self.begin(agent=agent)
         for turn in range(turns):
             story.user(f"prompt {turn}")
@@ -73,7 +73,7 @@ class Rig:
             file.write(raw)
 
     def refreshed(self):
-        """The answers after a refresh, and the lines it read."""
+        """The answers after a refresh, and the number of lines it read."""
         before = self.store.lines
         self.index.refresh()
         return self.store.lines - before
@@ -85,7 +85,7 @@ class Rig:
         return answers(self.index)
 
     def fresh_answers(self):
-        """What an index says that has never seen this store before."""
+        """The answers of an index that has never seen this store before."""
         fresh = Index(JsonlStore(os.path.join(self.folder, "store")), IndexTables(":memory:"))
         fresh.refresh()
         said = answers(fresh)
@@ -94,7 +94,7 @@ class Rig:
 
 
 def answers(index):
-    """Everything an index can be asked."""
+    """All answers of an index."""
     rows = index.rows(archived=None)
     return {
         "rows": rows,

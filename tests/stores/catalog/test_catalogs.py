@@ -1,4 +1,7 @@
-"""The catalog of every store passes the suite; what is a store's own is shown below it (law 2, law 12; ST-4, ST-5)."""
+"""The catalog of every store passes the suite; the tests below it are about a single store (laws 2 and 12.
+
+ST-4, ST-5).
+"""
 
 import pytest
 
@@ -52,7 +55,7 @@ class TestOfPostgres(CatalogSuite):
 
 
 class TestThroughAPooler(CatalogSuite):
-    """What one transaction leaves in a connection, another client may meet."""
+    """Settings that one transaction leaves in a connection may be met by another client."""
 
     @pytest.fixture
     def rig(self, pgbouncer_url, postgres_url):

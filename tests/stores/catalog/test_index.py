@@ -1,4 +1,4 @@
-"""The derived index: what it says of a session, and where it is; `test_catalogs.py` says the rest (law 2; ST-4)."""
+"""The derived index: its row for a session, and its path; `test_catalogs.py` has the rest (law 2; ST-4)."""
 
 import os
 
@@ -18,7 +18,7 @@ from wakelog.stores.catalog.summary import SEGMENT_ENTRIES, LogSummarizer
 
 
 def expected_row(store, name):
-    """A row as the views of the whole log give it, worked out without the index."""
+    """A row as the projections of the whole log give it, computed without the index."""
     log = read_log(store, name)
     card = overview(log.tree, damaged=bool(log.damage))
     own = log.header.value if log.header else SessionEntry()
@@ -51,8 +51,8 @@ def _is_prompt(body):
 
 @settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE, st.integers(0, 40), st.sampled_from([2, 5, SEGMENT_ENTRIES]))
-def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, steps, hurts, at, segment):
-    """Law 2: forks and forks of forks, with a parent that went on, sound or damaged, read in segments of any size."""
+def test_the_row_of_a_fork_equals_the_projections_of_its_whole_history(shared, steps, hurts, at, segment):
+    """Law 2: forks of forks, with a parent that continued, intact or damaged, read in segments of any size."""
     story = tell(steps)
     nodes = list(story.session.read().tree.nodes)
     child = fork(story.session, nodes[at % len(nodes)])
@@ -74,8 +74,8 @@ def test_the_row_of_a_fork_is_what_the_views_of_its_whole_history_say(shared, st
 
 @settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE, st.sampled_from([2, 5, SEGMENT_ENTRIES]))
-def test_a_row_is_what_the_views_of_the_whole_log_say(shared, steps, hurts, segment):
-    """Law 2: the index derives; every field of a row is a view of the log, however small the segments it is read in."""
+def test_a_row_equals_the_projections_of_the_whole_log(shared, steps, hurts, segment):
+    """Law 2: every field of a row is a projection of the log, however small the segments it is read in."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(LogSummarizer.__init__, "__kwdefaults__", {"segment": segment, "children": ()})
         _check_row(shared, steps, hurts)
@@ -92,8 +92,8 @@ def _check_row(shared, steps, hurts):
     rig.index.close()
 
 
-def test_where_the_index_is(monkeypatch, tmp_path):
-    """One index a store, in the XDG cache, whichever way the store is named."""
+def test_the_path_of_the_index(monkeypatch, tmp_path):
+    """One index per store, in the XDG cache, however the store is named."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     path = index_path("sessions")

@@ -1,4 +1,4 @@
-"""The file under the index may be lost, harmed or shared at any time; no answer changes (law 2, law 9)."""
+"""Laws 2 and 9: the file of the index may be lost, damaged or shared at any time; no answer changes."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from wakelog.stores.catalog.index_file import IndexTables
 
 
 def harm(path, chance):
-    """One way of damaging the file of an index; says which."""
+    """Damage the file of an index in one way; return its name."""
     how = chance.choice(["flip", "flip", "flip", "zero", "cut", "grow", "swap", "delete", "empty", "noise", "folder"])
     with open(path, "rb") as file:
         raw = bytearray(file.read())
@@ -46,7 +46,7 @@ def harm(path, chance):
 
 
 def test_damaging_or_deleting_the_index_changes_no_answer(rig):
-    """Law 2: 200 ways of harming the file, and every answer stays what it was."""
+    """Law 2: after 200 ways of damaging the file every answer is the same."""
     chance = random.Random(7)
     parent = rig.talk(4).session
     parent.rename("a title")
@@ -64,8 +64,8 @@ def test_damaging_or_deleting_the_index_changes_no_answer(rig):
             rig.index = Index(rig.store, IndexTables(rig.path))
 
 
-def test_damage_under_an_open_index_is_met_too(rig):
-    """Law 2: also an index that is in use may lose its file, and finds out at the next refresh."""
+def test_damage_under_an_open_index_is_noticed(rig):
+    """Law 2: an index that is in use may lose its file too, and notices at the next refresh."""
     rig.talk(3)
     expected, chance = rig.answers(), random.Random(3)
     for _ in range(20):
@@ -74,16 +74,16 @@ def test_damage_under_an_open_index_is_met_too(rig):
         assert rig.answers() == expected
 
 
-def test_a_question_to_a_broken_file_is_answered(rig):
-    """Law 2: where damage only shows when a question is asked, the index is built anew and the answer given."""
+def test_a_query_on_a_broken_file_is_answered(rig):
+    """Law 2: where damage shows only in a query, the index is rebuilt and the query answered."""
     rig.talk(3)
     expected = rig.answers()
     rig.index._tables.file.connection.execute("DROP TABLE sessions")
     assert answers(rig.index) == expected
 
 
-def test_no_file_can_be_kept(tmp_path):
-    """Law 2, law 9: where the cache cannot be written, the answers are the same and nothing is left behind."""
+def test_without_a_writable_cache_the_answers_are_the_same(tmp_path):
+    """Laws 2 and 9: no file is left behind."""
     (tmp_path / "cache").write_text("a file where a folder should be")
     rig = Rig(tmp_path)
     rig.talk(3)
@@ -94,7 +94,7 @@ def test_no_file_can_be_kept(tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_replaced(rig):
-    """Law 2: what is in the way of the index is thrown away, since nothing in it is the only copy."""
+    """Law 2: a read-only index file is deleted, since nothing in it is the only copy."""
     rig.talk(1)
     rig.index.refresh()
     rig.index.close()
@@ -103,8 +103,8 @@ def test_a_file_that_cannot_be_written_is_replaced(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_another_version_is_built_anew(rig):
-    """Law 2: an index of an older or newer wakelog is no reason to fail."""
+def test_an_index_of_another_version_is_rebuilt(rig):
+    """Law 2: an index of an older or newer wakelog is not an error."""
     rig.talk(2)
     expected = rig.answers()
     rig.index._tables.file.connection.execute("PRAGMA user_version = 4711")
@@ -120,8 +120,8 @@ def test_another_version_is_built_anew(rig):
     assert rig.index._tables.file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
 
 
-def test_a_file_that_another_process_replaced_is_taken_over(rig):
-    """Law 2: two who build an index in the same place end up with one, and neither reads a log twice for it."""
+def test_a_file_that_another_process_replaced_is_used(rig):
+    """Law 2: two processes that build an index at one path end up with one file, and neither reads a log twice."""
     story = rig.talk(2)
     rig.index.refresh()
     os.unlink(rig.path)
@@ -137,7 +137,7 @@ def test_a_file_that_another_process_replaced_is_taken_over(rig):
 
 
 def test_the_file_is_private(rig):
-    """Law 13: the index holds what the logs hold, so it is as private as they are."""
+    """Law 13: the index holds text of the logs, so it has their file mode."""
     rig.talk(1)
     rig.index.refresh()
     folder = os.path.dirname(rig.path)
@@ -182,8 +182,8 @@ def child(rig, *, waits="no"):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_processes_refresh_at_once(rig):
-    """Law 2: who builds the index, and with whom, makes no difference; each log is read by one of them."""
+def test_concurrent_processes_refresh_the_index_together(rig):
+    """Law 2: the answers are the same; each log is read by one of them."""
     for _ in range(40):
         rig.talk(2)
     children = [child(rig) for _ in range(6)]
@@ -195,8 +195,8 @@ def test_processes_refresh_at_once(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_killed_refresh_leaves_nothing_wrong(rig):
-    """Law 2: kill -9 in the middle of building, and the next one to ask gets the right answers."""
+def test_after_a_killed_refresh_the_answers_are_right(rig):
+    """Law 2: kill -9 in the middle of building; the next query gives the right answers."""
     for _ in range(40):
         rig.talk(2)
     process = child(rig, waits="yes")

@@ -1,8 +1,9 @@
-"""Bringing the index up to date: only what is new is read, and the answers are those of a new index (law 2, law 9)."""
+"""Laws 2 and 9: a refresh of the index reads new entries only, and the answers are those of a new index."""
 
 import os
 import random
 import shutil
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +15,7 @@ from wakelog.errors import StoreError
 from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply
-from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, Label, Message, ModelChange
+from wakelog.log.entry import CarriedState, Compaction, DamageNote, Head, KnownBody, Label, Message, ModelChange
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.reading import read_log
 from wakelog.session import Session
@@ -37,8 +38,8 @@ def test_nothing_is_read_twice(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_log_under_way_is_never_read_whole(rig):
-    """ST-5: turn after turn, reading goes on near where it stopped."""
+def test_a_growing_log_is_never_read_completely(rig):
+    """ST-5: after each turn, reading continues near where it stopped."""
     story, read = rig.talk(50), []
     rig.refreshed()
     for turn in range(30):
@@ -53,8 +54,8 @@ def test_a_log_under_way_is_never_read_whole(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_log_that_was_changed_is_read_whole(rig):
-    """Law 2: size and time are hints; where the bytes before the new ones are others, all is read again."""
+def test_a_changed_log_is_read_completely(rig):
+    """Law 2: size and time are hints; where older bytes have changed, everything is read again."""
     story = rig.talk(20)
     rig.refreshed()
     raw = rig.read("crab_user_1")
@@ -69,8 +70,8 @@ def test_a_log_that_was_changed_is_read_whole(rig):
 
 @settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE, st.lists(st.integers(0, 30_000), max_size=6))
-def test_growing_gives_what_building_anew_gives(shared, steps, hurts, cuts):
-    """Law 2: however a log came to be what it is, the index says what a new one says."""
+def test_incremental_indexing_equals_a_rebuild(shared, steps, hurts, cuts):
+    """Law 2: however a log grew, the index equals a new one."""
     rig = Rig(shared / os.urandom(8).hex())
     raw = damaged(bytes_of(tell(steps)), hurts)
     for cut in sorted(cut % (len(raw) + 1) for cut in cuts):
@@ -83,8 +84,8 @@ def test_growing_gives_what_building_anew_gives(shared, steps, hurts, cuts):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_any_sequence_of_changes_gives_what_building_anew_gives(tmp_path, seed):
-    """Law 2, over many sessions: appends, forks, renames, archives, vanished logs and damage by hand."""
+def test_any_sequence_of_changes_equals_a_rebuild(tmp_path, seed):
+    """Law 2, over many sessions: appends, forks, renames, archives, deleted logs and damage by hand."""
     chance, rig = random.Random(seed), Rig(tmp_path)
     stories = [rig.talk(2) for _ in range(3)]
     for _ in range(25):
@@ -96,7 +97,7 @@ def test_any_sequence_of_changes_gives_what_building_anew_gives(tmp_path, seed):
 
 
 def change(rig, chance, stories):
-    """One thing that may happen to a store."""
+    """Make one random change to a store."""
     story = chance.choice(stories)
     what = chance.choice(["say", "say", "ask", "rename", "archive", "head", "fork", "new", "hurt", "vanish", "copy"])
     try:
@@ -136,22 +137,24 @@ def change(rig, chance, stories):
         shutil.copyfile(path, rig.log(f"copy_user_{chance.randrange(3)}"))
 
 
-UNUSUAL = {
-    "an id that stood before": lambda ids: Message(id=ids[2], parent_id=ids[-1], message=Prompt(content="prompt")),
-    "a parent nobody knows": lambda ids: Message(id="new", parent_id="nowhere", message=Prompt(content="prompt")),
-    "a fact about nothing": lambda ids: Label(id="new", parent_id="nowhere", target_id="nowhere", label="label"),
-    "no parent at all": lambda ids: Message(id="new", message=Prompt(content="prompt")),
-    "a head that was never there": lambda ids: Head(id="new", parent_id=ids[-1], target_id="nowhere"),
+UNUSUAL: dict[str, Callable[[list[str]], KnownBody]] = {
+    "a repeated id": lambda ids: Message(id=ids[2], parent_id=ids[-1], message=Prompt(content="prompt")),
+    "an unknown parent": lambda ids: Message(id="new", parent_id="nowhere", message=Prompt(content="prompt")),
+    "an annotation of an unknown node": lambda ids: Label(
+        id="new", parent_id="nowhere", target_id="nowhere", label="label"
+    ),
+    "no parent": lambda ids: Message(id="new", message=Prompt(content="prompt")),
+    "an unknown head": lambda ids: Head(id="new", parent_id=ids[-1], target_id="nowhere"),
     "a second session entry": lambda ids: SessionEntry(id="new", parent_id=ids[-1], agent="other"),
-    "a fold of another head": lambda ids: Compaction(
+    "a compaction with another head": lambda ids: Compaction(
         id="new", parent_id=ids[-1], summary="summary", state=CarriedState(head=ids[3], title="title")
     ),
 }
 
 
 @pytest.mark.parametrize("what", UNUSUAL)
-def test_an_unusual_line_is_judged_by_the_whole_log(rig, what):
-    """Law 2: what only the whole log can judge is found by whoever reads on from a bookmark, too."""
+def test_an_unusual_line_after_the_bookmark_is_checked_against_the_whole_log(rig, what):
+    """Law 2: damage that shows only in the whole log is found from a bookmark too."""
     story = rig.talk(5)
     rig.index.refresh()
     log = story.session.read()
@@ -162,8 +165,8 @@ def test_an_unusual_line_is_judged_by_the_whole_log(rig, what):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_call_under_way_is_remembered(rig):
-    """Law 2: a reply whose request was indexed before it came is owed to the channels that request named."""
+def test_an_open_model_call_is_kept_in_the_bookmark(rig):
+    """Law 2: a reply whose call was indexed before it is undelivered to the channels of that call."""
     story = rig.talk(5)
     story.call("the-reply", channels=["terminal"])
     assert [row.state for row in rig.answers()["rows"]] == ["interrupted"]
@@ -172,8 +175,8 @@ def test_a_call_under_way_is_remembered(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_head_on_a_branch_from_before_is_followed(rig):
-    """Law 2: a branch that leaves before the bookmark is read with all that stands before it."""
+def test_a_head_on_a_branch_from_before_the_bookmark_is_followed(rig):
+    """Law 2: a branch that leaves before the bookmark is read with everything before it."""
     story = rig.talk(5)
     story.session.append(ModelChange(model="other"))
     rig.index.refresh()
@@ -184,7 +187,7 @@ def test_a_head_on_a_branch_from_before_is_followed(rig):
 
 
 def test_damage_that_is_noted_later_is_no_longer_counted(rig):
-    """Law 9: a note takes its damage off the list, also where the bookmark stands between the two."""
+    """Law 9: a note removes its damage from the list, also where the bookmark is between the two."""
     story = rig.talk(2)
     raw = rig.read("crab_user_1")
     rig.write("crab_user_1", raw + b"\x00garbage\n")
@@ -200,8 +203,8 @@ def test_damage_that_is_noted_later_is_no_longer_counted(rig):
     assert story.session.name == "crab_user_1"
 
 
-def test_a_fork_is_looked_at_again_when_its_parent_changes(rig):
-    """Law 2: what a fork inherits is part of its row, so a parent that vanishes or comes back shows there."""
+def test_the_row_of_a_fork_changes_with_its_parent(rig):
+    """Law 2: inherited history is part of the row, so a parent that is deleted or restored shows there."""
     parent = rig.talk(3).session
     child = fork(parent)
     grandchild = fork(child)
@@ -218,8 +221,8 @@ def test_a_fork_is_looked_at_again_when_its_parent_changes(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_what_a_parent_says_later_is_no_reason_to_read_its_forks(rig):
-    """ST-5: a parent that only grows costs its forks nothing."""
+def test_a_growing_parent_does_not_cause_reads_of_its_forks(rig):
+    """ST-5: appends to a parent cost its forks nothing."""
     parent = rig.talk(100).session
     for _ in range(5):
         fork(parent)
@@ -229,7 +232,7 @@ def test_what_a_parent_says_later_is_no_reason_to_read_its_forks(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_log_that_cannot_be_opened_is_a_row_all_the_same(rig):
+def test_a_log_that_cannot_be_opened_still_has_a_row(rig):
     """Law 9: damage is reported and the rest is served; when the log can be read again, it is."""
     rig.talk(1)
     rig.write("dots..in_it_1", b'{"type":"session","id":"x"}\n')
@@ -239,7 +242,7 @@ def test_a_log_that_cannot_be_opened_is_a_row_all_the_same(rig):
     assert rig.answers() == rig.fresh_answers()
 
 
-def test_a_log_that_can_be_read_again_is(rig):
+def test_a_temporary_read_error_leaves_no_trace(rig):
     """Law 9: a disk that failed once and works again leaves no trace in the index."""
     rig.talk(2)
     rig.store.broken.add("crab_user_1")

@@ -1,4 +1,4 @@
-"""Catalogs that a database keeps beside its logs: lost, old, newer, shared, and not to be written (law 2, law 9)."""
+"""Laws 2 and 9: catalogs in a database beside its logs: lost, old, newer, shared, and read-only."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ class InSqlite(Cataloged):
             return db.execute(words.format(s="")).fetchall()
 
     def forget_schema(self):
-        """As a wakelog without catalogs has left it."""
+        """Remove the catalog's schema, as a wakelog without catalogs would leave the store."""
         self.run("ALTER TABLE logs ADD COLUMN rows INTEGER")
         self.run("ALTER TABLE logs ADD COLUMN size INTEGER")
         self.run("PRAGMA user_version = 1")
@@ -40,7 +40,7 @@ class InPostgres(Cataloged):
 
 @pytest.fixture
 def in_sqlite(tmp_path):
-    """A shelf whose catalog is in the file of its store."""
+    """A store whose catalog is in its SQLite file."""
     shelf = CatalogFixture(InSqlite(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db"))
     yield shelf
     shelf.store.close()
@@ -48,7 +48,7 @@ def in_sqlite(tmp_path):
 
 @pytest.fixture
 def in_postgres(postgres_url):
-    """A shelf whose catalog is in the database of its store."""
+    """A store whose catalog is in its PostgreSQL database."""
     rig = InPostgres(PostgresRig(postgres_url), postgres_url)
     yield CatalogFixture(rig)
     rig.close()
@@ -61,7 +61,7 @@ def own(request):
 
 
 def again(shelf):
-    """The same store, met by another process."""
+    """The same store in another process."""
     return CatalogFixture(Cataloged(shelf.rig, shelf.rig.url))
 
 
@@ -87,8 +87,8 @@ LOSSES = (
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_derived_may_be_lost(own, loss):
-    """Law 2: whatever happens to the tables of the catalog, the answers stay the same, and the tables come back."""
+def test_lost_catalog_tables_change_no_answer(own, loss):
+    """Law 2: whatever happens to the tables of the catalog, the answers are the same, and the tables come back."""
     own.talk(3)
     own.begin(agent="dove").user("nothing but words")
     own.assert_matches_fresh_index()
@@ -100,8 +100,8 @@ def test_what_is_derived_may_be_lost(own, loss):
         assert shelf.refreshed() == 0
 
 
-def test_a_store_from_before_there_were_catalogs(own):
-    """Law 2: a store that an earlier wakelog made gets its catalog when somebody asks."""
+def test_a_store_without_a_catalog_gets_one(own):
+    """Law 2: a store of an earlier wakelog gets its catalog at the first query."""
     own.talk(2)
     for table in ("sessions", "entries", "catalog", "words", "bookmarks"):
         own.rig.run(f"DROP TABLE IF EXISTS {{s}}{table}")
@@ -111,8 +111,8 @@ def test_a_store_from_before_there_were_catalogs(own):
     assert is_own(own)
 
 
-def test_a_catalog_of_an_earlier_version(own):
-    """Law 2, ST-5: tables from before entries had their numbers there are made anew, and the logs stay as they are."""
+def test_a_catalog_of_an_earlier_version_is_rebuilt(own):
+    """Law 2, ST-5: its tables are created anew, and the logs are not changed."""
     own.talk(2)
     own.assert_matches_fresh_index()
     own.rig.run("ALTER TABLE {s}entries DROP COLUMN seq")
@@ -123,7 +123,7 @@ def test_a_catalog_of_an_earlier_version(own):
 
 
 def test_a_newer_catalog_is_left_alone(own):
-    """Law 10: what a newer wakelog keeps there is not touched; the answers come from memory."""
+    """Law 10: the tables of a newer wakelog are not touched; the answers come from memory."""
     own.talk(2)
     own.assert_matches_fresh_index()
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
@@ -136,7 +136,7 @@ def test_a_newer_catalog_is_left_alone(own):
 
 
 def test_a_catalog_that_was_made_newer_meanwhile_is_left_alone(own):
-    """Law 10: who meets tables that are not as they were looks whose they are before making them anew."""
+    """Law 10: the version of changed tables is checked before they are created anew."""
     own.talk(2)
     own.assert_matches_fresh_index()
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION + 1}")
@@ -149,8 +149,8 @@ def test_a_catalog_that_was_made_newer_meanwhile_is_left_alone(own):
 # ── not to be written ────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_that_cannot_be_written(in_sqlite, monkeypatch):
-    """Law 2, law 9: where the file is read-only, the answers are the same and nothing is said."""
+def test_a_read_only_file_gives_the_same_answers(in_sqlite, monkeypatch):
+    """Laws 2 and 9: without an error or a notice."""
     shelf = in_sqlite
     shelf.talk(2)
     shelf.assert_matches_fresh_index()
@@ -164,8 +164,8 @@ def test_a_file_that_cannot_be_written(in_sqlite, monkeypatch):
     assert not is_own(shelf)
 
 
-def test_a_role_that_may_only_read(in_postgres, postgres_url):
-    """Law 2, law 9: who may not write is answered from the tables while they are up to date, and then from memory."""
+def test_a_read_only_role_gives_the_same_answers(in_postgres, postgres_url):
+    """Laws 2 and 9: from the tables while they are up to date, and then from memory."""
     own, rig = in_postgres, in_postgres.rig
     own.talk(2)
     own.assert_matches_fresh_index()
@@ -176,21 +176,22 @@ def test_a_role_that_may_only_read(in_postgres, postgres_url):
             rig.rig.run(f"GRANT {words} TO {name}")
         url = psycopg.conninfo.conninfo_to_dict(postgres_url)
         theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
-        reader = CatalogFixture(InPostgres(PostgresRig(theirs), theirs))
+        reading = InPostgres(PostgresRig(theirs), theirs)
+        reader = CatalogFixture(reading)
         assert reader.refreshed() == 0
         assert all_results(reader.catalog) == all_results(own.catalog)
         assert is_own(reader)
         own.talk(1)
         reader.assert_matches_fresh_index()
         assert not is_own(reader)
-        reader.rig.close()
+        reading.close()
     finally:
         rig.rig.run(f"DROP OWNED BY {name}")
         rig.rig.run(f"DROP ROLE {name}")
 
 
-def test_a_database_that_knows_no_characters(postgres):
-    """Law 12: without an encoding of its own a database finds the same, and no excerpt ends inside a character."""
+def test_a_database_without_an_encoding_gives_the_same_answers(postgres):
+    """Law 12: no excerpt ends inside a character."""
     name = f"bytes_{os.getpid()}"
     with postgres.connect() as server:
         server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -229,13 +230,13 @@ def child(url, *, waits="no"):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Writes so small that those of several processes, and of one long log, come between each other."""
+    """Writes so small that those of several processes, and of one long log, interleave."""
     for tables in (SqliteCatalog, PostgresCatalog):
         monkeypatch.setattr(tables, "write_bytes", 300)
 
 
-def test_processes_refresh_at_once(own):
-    """Law 2: who fills the catalog, and with whom, makes no difference."""
+def test_concurrent_processes_refresh_the_catalog_together(own):
+    """Law 2: the answers are the same."""
     for _ in range(30):
         own.talk(2)
     children = [child(own.rig.url) for _ in range(4)]
@@ -245,8 +246,8 @@ def test_processes_refresh_at_once(own):
     own.assert_matches_fresh_index()
 
 
-def test_a_killed_refresh_leaves_nothing_wrong(own):
-    """Law 2: kill -9 in the middle of it, and the next one to ask gets the right answers."""
+def test_after_a_killed_refresh_the_answers_are_right(own):
+    """Law 2: kill -9 in the middle of it; the next query gives the right answers."""
     for _ in range(30):
         own.talk(2)
     process = child(own.rig.url, waits="yes")
@@ -258,8 +259,8 @@ def test_a_killed_refresh_leaves_nothing_wrong(own):
     assert is_own(own)
 
 
-def test_one_long_log_is_written_in_stretches(own, small):
-    """Rule 2, law 2: whoever is interrupted in a long log leaves a beginning, which the next one goes on from."""
+def test_a_long_log_is_indexed_in_several_transactions(own, small):
+    """Law 2: an interrupted refresh leaves a part, and the next one continues there."""
     story = own.talk(40)
 
     lines = own.counting._store.load
@@ -282,8 +283,8 @@ def interrupted(lines, cut):
         yield line
 
 
-def test_the_older_never_replaces_the_newer(own, small):
-    """Law 2: of two who read the same log, the one who read more is believed, whoever writes last."""
+def test_an_older_row_never_replaces_a_newer_one(own, small):
+    """Law 2: of two processes that read the same log, the row of the one that read more stays."""
     story, other, load = own.talk(10), again(own), own.counting._store.load
 
     def overtaken(session, *, after=-1):

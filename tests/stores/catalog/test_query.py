@@ -1,4 +1,4 @@
-"""The search syntax: what people type becomes a value, and an expression that FTS5 cannot misread (law 13)."""
+"""Law 13: the search syntax: typed text becomes a value, and an expression that FTS5 cannot misread."""
 
 import sqlite3
 
@@ -39,7 +39,7 @@ def matches(db, query):
 
 
 def test_terms_and_fields():
-    """Search: each part of a query is what it looks like; what has no meaning of its own is a word."""
+    """ST-5: each part of a query is parsed as a term or a field; unknown syntax is a word."""
     assert parse_query(
         'one -two three* -"four five" "six"* agent:crab -cwd:"/a b" foo:bar "type:x" xtool:y ++'
     ) == Query(
@@ -74,8 +74,8 @@ def test_terms_and_fields():
         ("since:1970-01-02T00:00:00.500+01:00", (DAY_MS - 3_600_000 + 500,)),
     ],
 )
-def test_what_a_field_is_compared_with(query, values):
-    """Search: parsing knows no clock; what counts from now is counted when the time is given."""
+def test_the_values_that_fields_are_compared_with(query, values):
+    """ST-5: parsing uses no clock; relative times are resolved when the time is given."""
     (field,) = parse_query(query).fields
     assert values_to_bind(field, NOW_MS) == values
 
@@ -90,19 +90,19 @@ def test_what_a_field_is_compared_with(query, values):
         ('cwd: x cwd:"" "open', 'cwd: x cwd:"" "open'),
     ],
 )
-def test_a_relative_folder_is_made_whole_by_who_asks(query, whole):
-    """Search: only the folder of a `cwd:` changes; everything else stays as it was typed, quotes too."""
+def test_a_relative_folder_becomes_absolute(query, whole):
+    """ST-5: only the folder of a `cwd:` changes; everything else stays as it was typed, quotes too."""
     assert resolve_folders(query, "/here/{}".format) == whole
 
 
-def test_a_folder_that_no_query_can_name():
-    """Search: a quote has no way into a value, so it is refused and not read as the end of one."""
+def test_a_folder_with_a_quote_is_refused():
+    """ST-5: a quote cannot be part of a value, so it is refused and not read as the end of one."""
     with pytest.raises(BadQuery, match="cannot be used in a query"):
         resolve_folders("cwd:x", '/odd"folder/{}'.format)
 
 
-def test_a_tool_is_found_whole():
-    """Search: `tool:` means a name and not a part of one, among any number of them."""
+def test_a_tool_field_matches_whole_names():
+    """ST-5: `tool:` means a name and not a part of one, among any number of them."""
     tools = encode_names(["bash", "read file", "a\nb"])
     assert all(encode_names([name]) in tools for name in ("bash", "read file", "a b"))
     assert not any(encode_names([name]) in tools for name in ("ba", "file", "read", "b"))
@@ -134,8 +134,8 @@ def test_a_tool_is_found_whole():
         ("a " * (TERMS_MAX + 1), "more than 64"),
     ],
 )
-def test_a_query_that_cannot_be_understood_says_why(query, reason):
-    """A `BadQuery` is one line that says what is wrong."""
+def test_an_invalid_query_is_an_error_of_one_line(query, reason):
+    """`BadQuery` says what is wrong."""
     with pytest.raises(BadQuery, match=reason) as caught:
         parse_query(query)
     assert "\n" not in caught.value.message
@@ -149,7 +149,7 @@ def test_the_limits_themselves_are_allowed(words):
 
 @given(st.text(max_size=60) | st.text(alphabet="\"'*-:()^+{} ab\0\udcff", max_size=30))
 def test_hostile_text_is_text(words, query):
-    """Law 13: no query, whatever it holds, is an error of SQLite's."""
+    """Law 13: no query, whatever it contains, causes an SQLite error."""
     try:
         asked = match_expression(parse_query(query))
     except BadQuery:

@@ -1,4 +1,7 @@
-"""Rows of logs that are never held as a whole (law 2): damaged ones, and those that go back to old entries."""
+"""Law 2: rows of logs that are streamed and never held completely: damaged ones.
+
+Those that refer to old entries.
+"""
 
 import gc
 import os
@@ -16,7 +19,7 @@ from tests.stores.catalog.test_index import expected_row
 from wakelog.forking import fork
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Head, Label, Message
+from wakelog.log.entry import Head, KnownBody, Label, Message
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.seal import SealChain
 from wakelog.ports.stores import SessionStat
@@ -28,16 +31,16 @@ QUIET = settings(deadline=None, max_examples=150, suppress_health_check=list(Hea
 
 
 def row_of(fold):
-    """The row that comes of reading a log, and whether there is a bookmark."""
+    """The row of a log, and whether there is a bookmark."""
     for _ in fold.entries():
         pass
     row, mark = fold.summary()
     return row, mark is not None
 
 
-def test_a_streamed_row_is_that_of_the_tree():
-    """Every field of a row, whatever the log: head moves, branches, folds of both rules, odd facts, damage."""
-    marked = Counter()
+def test_a_streamed_row_equals_that_of_the_tree():
+    """Law 2: every field, for any log: head moves, branches, compactions of both rules, odd annotations, damage."""
+    marked: Counter[bool] = Counter()
 
     @QUIET
     @given(STORIES | MIXED_STORIES, DAMAGE | st.just([]))
@@ -53,15 +56,15 @@ def test_a_streamed_row_is_that_of_the_tree():
 
 @QUIET
 @given(STORIES, STORIES | st.just([]), DAMAGE | st.just([]), st.integers(0, 40), st.integers(0, 40))
-def test_a_streamed_row_of_a_fork(steps, more, hurts, at, further):
-    """Forks of forks that go on and move their heads, with damage in the oldest log."""
+def test_a_streamed_row_of_a_fork_equals_that_of_the_tree(steps, more, hurts, at, further):
+    """Law 2: forks of forks that continue and move their heads, with damage in the oldest log."""
     story = tell(steps)
     store, name = story.store, story.session.name
     child = _forked(story, at)
     tell(more, child)
     grandchild = _forked(child, further)
     grandchild.user("and then")
-    store._log(name).data[:] = damaged(bytes_of(story), hurts)
+    store.replace(story.session.id, name, damaged(bytes_of(story), hurts))
     for session in (child.session.name, grandchild.session.name):
         row, _ = row_of(StreamSummarizer(store, SessionStat(session, 1, 1)))
         expected = expected_row(store, session)
@@ -78,8 +81,8 @@ def _forked(story, at):
 
 @QUIET
 @given(STORIES, DAMAGE | st.just([]), st.lists(st.integers(0, 30_000), max_size=6))
-def test_growing_from_a_streamed_bookmark_gives_what_building_anew_gives(shared, steps, hurts, cuts):
-    """However much of a log was streamed, reading on from there gives the row of the whole."""
+def test_continuing_from_a_streamed_bookmark_equals_a_rebuild(shared, steps, hurts, cuts):
+    """Law 2: however much of a log was streamed, reading on gives the row of the whole."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Indexer, "_index_whole", _streamed)
         rig = Rig(shared / os.urandom(8).hex())
@@ -94,8 +97,8 @@ def test_growing_from_a_streamed_bookmark_gives_what_building_anew_gives(shared,
 
 
 @pytest.mark.parametrize("under_way", ["a tool call", "a request", "nothing"])
-def test_work_under_way_is_not_lost_behind_a_streamed_bookmark(rig, monkeypatch, under_way):
-    """Law 2: a row that goes on from a bookmark still counts the tool call or the request that was open there."""
+def test_open_calls_are_kept_in_a_streamed_bookmark(rig, monkeypatch, under_way):
+    """Law 2: a row that continues from a bookmark still counts the tool call or the model call that was open there."""
     monkeypatch.setattr(Indexer, "_index_whole", _streamed)
     story = rig.talk(3)
     if under_way == "a tool call":
@@ -121,9 +124,9 @@ UNUSUAL = ("a moved head", "damage", "entries out of order")
 
 
 def long_log(folder, what, messages):
-    """A rig with a long log that segments cannot be made of."""
+    """A rig with a long log that cannot be split into segments."""
     rig, ids, chain = Rig(folder), [f"id{number}" for number in range(messages + 1)], SealChain()
-    bodies = [SessionEntry(id="id0", agent="crab")]
+    bodies: list[KnownBody] = [SessionEntry(id="id0", agent="crab")]
     for parent, own in pairwise(ids):
         bodies.append(Message(id=own, parent_id=parent, message=Prompt(content="word " * 40)))
     if what == "a moved head":
@@ -139,7 +142,7 @@ def long_log(folder, what, messages):
 
 
 def _peak(rig):
-    """The most memory that is held while a log is streamed."""
+    """The peak memory while a log is streamed."""
     gc.collect()
     tracemalloc.start()
     row_of(StreamSummarizer(rig.store, SessionStat("crab_user_1", 1, 1)))
@@ -149,16 +152,16 @@ def _peak(rig):
 
 
 @pytest.mark.parametrize("what", UNUSUAL)
-def test_a_long_log_is_never_held(tmp_path, what):
-    """Issue 15, item 7: an entry more costs what the outline keeps of it. A tree without texts takes 600 bytes."""
+def test_the_memory_of_streaming_grows_by_the_outline_only(tmp_path, what):
+    """LOG-16: each entry costs what the outline keeps of it. A tree without texts takes 600 bytes per entry."""
     small, large = long_log(tmp_path / "small", what, 8_000), long_log(tmp_path / "large", what, 14_000)
     _peak(small)
     assert _peak(large) - _peak(small) < 6_000 * 150
 
 
 @pytest.mark.parametrize("what", UNUSUAL)
-def test_segments_are_given_up_where_they_cannot_be_made(tmp_path, what):
-    """Issue 15, item 7: few entries are held before the log is streamed."""
+def test_a_log_without_segments_needs_a_full_read(tmp_path, what):
+    """LOG-16: only few entries are held before segments are given up."""
     rig = long_log(tmp_path, what, 5_000)
     fold = LogSummarizer(rig.store, SessionStat("crab_user_1", 1, 1), segment=500)
     with pytest.raises(NeedsFullRead):
@@ -167,8 +170,8 @@ def test_segments_are_given_up_where_they_cannot_be_made(tmp_path, what):
 
 
 @pytest.mark.parametrize("what", UNUSUAL)
-def test_the_row_of_a_long_log_is_that_of_the_tree(tmp_path, what):
-    """Law 2: the index streams such a log by itself, and every field is a view of the whole log."""
+def test_the_row_of_a_long_log_equals_that_of_the_tree(tmp_path, what):
+    """Law 2: the index streams such a log by itself, and every field is a projection of the whole log."""
     rig = long_log(tmp_path, what, 5 * SEGMENT_ENTRIES)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(LogSummarizer, "_row", None)

@@ -1,4 +1,4 @@
-"""RUN-10: whoever follows a long reply reads what has come since, and not all of it again for every piece."""
+"""RUN-10: following a long reply reads the new pieces only, and not all of it again for every piece."""
 
 import pytest
 
@@ -11,7 +11,7 @@ PIECES, SIZE = 500, 1_000
 
 
 def spoken(story, reply_id="r"):
-    """A long reply under way, followed to its end so far; gives how many pieces of it were had."""
+    """A long reply in progress, followed to its end so far; return the number of its pieces."""
     for _ in range(PIECES):
         story.store.journal(story.session.name, reply_id, b"x" * SIZE)
     return {reply_id: len(heard(story, {}))}
@@ -22,12 +22,12 @@ def heard(story, had):
 
 
 def bytes_read():
-    """How much this process has read in its life."""
+    """The number of bytes that this process has read so far."""
     with open("/proc/self/io", encoding="ascii") as file:
         return int(file.readline().split()[1])
 
 
-def test_files(tmp_path):
+def test_following_a_journal_file_reads_new_bytes_only(tmp_path):
     story = SessionBuilder(JsonlStore(str(tmp_path / "sessions")))
     had = spoken(story)
     story.store.journal(story.session.name, "r", b"y")
@@ -39,7 +39,7 @@ def test_files(tmp_path):
 
 @pytest.fixture
 def rows(monkeypatch):
-    """How many rows of journals each question to a database gave."""
+    """The number of journal rows that each query of a database returned."""
     counted, ask = [], SqliteTables.journals
 
     def journals(self, *words, **named):
@@ -51,7 +51,7 @@ def rows(monkeypatch):
     return counted
 
 
-def test_rows(tmp_path, rows):
+def test_following_a_journal_in_a_database_reads_new_rows_only(tmp_path, rows):
     story = SessionBuilder(SqliteStore(str(tmp_path / "sessions.db")))
     had = spoken(story)
     story.store.journal(story.session.name, "r", b"y")

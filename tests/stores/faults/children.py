@@ -1,7 +1,7 @@
-"""What the child processes of these tests do. Run as `python -m tests.stores.faults.children WHAT URL …`.
+"""Child processes of these tests. Run as `python -m tests.stores.faults.children WHAT URL …`.
 
-Everything a child was told is kept it prints at once, one line each: what was printed must be in the log. A
-`WakelogError` that nobody expects is a traceback, and the test fails.
+A child prints each acknowledged entry at once, one line each: what was printed must be in the log. An
+unexpected `WakelogError` is a traceback, and the test fails.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from tests.faults.children import refused, wait_for
 from tests.stores.faults.logs import append_under, body, last_seq, make, numbered, stands, take
@@ -31,7 +32,7 @@ EARLY = 500
 
 
 def tell(*words: object) -> None:
-    """Says a line to the parent, in one call: who is killed has said all of it, or nothing."""
+    """Send a line to the parent in one system call: a killed child has sent all of it, or nothing."""
     os.write(1, " ".join(map(str, words)).encode() + b"\n")
 
 
@@ -39,7 +40,7 @@ def tell(*words: object) -> None:
 
 
 def write(url: str, session: str, label: str, count: str) -> None:
-    """Makes the session if nobody has, and appends behind whatever is last; says what it got."""
+    """Create the session if it does not exist, and append at the end; report the result."""
     tell("ready")
     wait_for("go")
     store, after, conflicts = open_store(url), 0, 0
@@ -69,7 +70,7 @@ def append_together(folder: str, sync: str, *sessions: str) -> None:
 
 
 def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
-    """Appends to all sessions at once, in the order they are named, and again where others were faster."""
+    """Append to all sessions at once, in the given order, and again where others were faster."""
     tell("ready")
     wait_for("go")
     store, after, conflicts = open_store(url), dict.fromkeys(sessions, 0), 0
@@ -94,7 +95,7 @@ def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
 
 
 def hold(url: str, session: str, ttl_s: str, *, fenced: bool = True) -> None:
-    """Takes the lease each time it is told to, and appends under it without a pause until it is lost."""
+    """Take the lease at each command, and append under it without a pause until it is lost."""
     store = open_store(url)
     for _ in iter(sys.stdin.readline, ""):
         lease = take(store, session, "first", float(ttl_s))
@@ -110,7 +111,7 @@ def hold(url: str, session: str, ttl_s: str, *, fenced: bool = True) -> None:
 
 
 def hold_unfenced(url: str, session: str, ttl_s: str) -> None:
-    """The same with the fence check taken out: what must never be possible, made possible."""
+    """Control: the same without the fence check."""
     hold(url, session, ttl_s, fenced=False)
 
 
@@ -118,7 +119,7 @@ def hold_unfenced(url: str, session: str, ttl_s: str) -> None:
 
 
 def write_on(url: str, session: str, first: str, after: str, *, early: bool = False) -> None:
-    """Appends numbered entries until it is killed. The first of them may stand already, without anybody knowing."""
+    """Append numbered entries until killed. The first of them may exist already, without an acknowledgement."""
     store, number, seq = open_store(url), int(first), int(after)
     for ahead in range(EARLY if early else 0):
         tell("kept", numbered(number + ahead), seq + ahead + 1)
@@ -130,7 +131,7 @@ def write_on(url: str, session: str, first: str, after: str, *, early: bool = Fa
 
 
 def beget_early(url: str, session: str) -> None:
-    """The same for writers that say of many entries that they are kept before they are: made possible to see it found.
+    """Control: the same for writers that report many entries as acknowledged before they are appended.
 
     They are so many that the kill comes before the last of them is appended.
     """
@@ -138,7 +139,7 @@ def beget_early(url: str, session: str) -> None:
 
 
 def beget(url: str, session: str, *, early: bool = False) -> None:
-    """Starts a writer for each line it is told, one after the other, and says when it has ended.
+    """Start a writer for each line of input, one after the other, and report its end.
 
     A fork of a process that has loaded everything and opened nothing: a hundred writers start in no time.
     """
@@ -153,7 +154,7 @@ def beget(url: str, session: str, *, early: bool = False) -> None:
 
 
 def write_stubbornly(url: str, session: str, count: str) -> None:
-    """Appends numbered entries, each tried again with the same id, bytes and place until it is known to be kept.
+    """Append numbered entries, each retried with the same id, bytes and position until it is acknowledged.
 
     After an error it says whether the entry stands, which its writer cannot know, and what the error was.
     """
@@ -164,7 +165,7 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
             try:
                 seq = store.append(session, body(entry), after=seq).seq
             except StoreError as error:
-                there = insisted(lambda entry=entry: stands(store, session, entry))
+                there = insisted(partial(stands, store, session, entry))
                 tell("failed", entry, "stands" if there else "absent", refused(error))
             else:
                 tell("kept", entry, seq)
@@ -172,7 +173,7 @@ def write_stubbornly(url: str, session: str, count: str) -> None:
 
 
 def write_carelessly(url: str, session: str, count: str) -> None:
-    """The same without trying again: a failed append is told as kept. Made possible to see it found."""
+    """Control: the same without retries: a failed append is reported as acknowledged."""
     store, seq = open_store(url), 0
     for number in range(int(count)):
         with contextlib.suppress(StoreError):
@@ -185,7 +186,7 @@ def write_carelessly(url: str, session: str, count: str) -> None:
 
 
 def write_once(url: str, session: str, entry: str, sync: str = "synced") -> None:
-    """Tries once to append an entry behind the first one, and ends well."""
+    """Try once to append an entry after the first one, and exit with success."""
     store = open_store(url)
     try:
         tell("kept", entry, store.append(session, body(entry), after=0, durable=sync == "synced").seq)
@@ -195,7 +196,7 @@ def write_once(url: str, session: str, entry: str, sync: str = "synced") -> None
 
 
 def write_much(url: str, session: str, count: str) -> None:
-    """Appends numbered entries without a sync."""
+    """Append numbered entries without a sync."""
     store = open_store(url)
     for number in range(int(count)):
         store.append(session, body(numbered(number)), after=number, durable=False)
@@ -203,7 +204,7 @@ def write_much(url: str, session: str, count: str) -> None:
 
 
 def write_again(url: str, session: str) -> None:
-    """Appends what needs no sync, and then the very same as something that must be kept."""
+    """Append an entry without a sync, and then the same entry with one."""
     store = open_store(url)
     for durable in (False, True):
         tell("kept", numbered(0), store.append(session, body(numbered(0)), after=0, durable=durable).seq)
@@ -212,7 +213,7 @@ def write_again(url: str, session: str) -> None:
 
 
 def insisted(question: Callable[[], bool]) -> bool:
-    """The answer to a question, asked until there is one."""
+    """The answer to a question, asked until there is no error."""
     while True:
         try:
             return question()
@@ -224,7 +225,7 @@ def insisted(question: Callable[[], bool]) -> bool:
 
 
 def fill(url: str, kind: str) -> None:
-    """Says things until there is no space left, lets the command line meet that too, makes space, and goes on.
+    """Append until the disk is full, run the command line in that state, free space, and continue.
 
     What stands in the end is said as well: the disk may go away with this process.
     """
@@ -247,7 +248,7 @@ def fill(url: str, kind: str) -> None:
 
 
 def attempt(url: str) -> None:
-    """Reads, and tries to write: how many sessions there are, and what the store says."""
+    """Read, and try to write: report the number of sessions, and the error."""
     store = open_store(url)
     tell(len(list(store.sessions())))
     for act in (lambda: store.append("s", body("new"), after=0), lambda: make(store, "new")):
@@ -258,7 +259,7 @@ def attempt(url: str) -> None:
 
 
 def nearly_full(folder: str, kind: str) -> Callable[[], None]:
-    """Leaves little space: by a file that takes it up, or by a limit on every file's size. Gives what makes space."""
+    """Leave little space: by a file, or by a limit on the size of every file. Return a function that frees it."""
     if kind == "limit":
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_BYTES, most))
@@ -270,7 +271,7 @@ def nearly_full(folder: str, kind: str) -> Callable[[], None]:
 
 
 def cli(url: str, *words: str) -> list[str]:
-    """How the command line is started."""
+    """The command line of wakelog."""
     return [sys.executable, "-m", "wakelog", "--store", url, *words]
 
 
@@ -296,7 +297,7 @@ CHILDREN: dict[str, Callable[..., None]] = {
 
 
 def main() -> None:
-    """Runs one of them."""
+    """Run the function that the first argument names."""
     what, *words = sys.argv[1:]
     CHILDREN[what](*words)
 

@@ -1,4 +1,4 @@
-"""The stores under test, each as a URL that means nothing yet."""
+"""The stores under test, each as a URL at which nothing exists yet."""
 
 import pytest
 
@@ -7,7 +7,7 @@ KINDS = ("files", "sqlite", "postgresql")
 
 @pytest.fixture(params=KINDS)
 def url(request, tmp_path) -> str:
-    """A store of each kind that outlives a process. It is empty; the first who writes makes it."""
+    """A store of each persistent kind. It is empty; the first writer creates it."""
     if request.param == "postgresql":
         found: str = request.getfixturevalue("postgres_url")
         return found

@@ -1,4 +1,4 @@
-"""Sessions to be hurt, and the judge of what is left of them: a fresh store, the log alone, nothing remembered.
+"""Sessions to be disturbed, and checks of what is left of them, by a new store object from the log alone.
 
 Children and tests share this file, so it imports little: hundreds of processes are started by these tests.
 """
@@ -23,13 +23,13 @@ Kept = tuple[str, int]
 
 
 def make(store: Store, session: str) -> str:
-    """A session with its first line, if there is none yet."""
+    """Create a session with its first line, if there is none yet."""
     line = b'{"type":"session","id":"%s","version":1}' % session.encode()
     return store.create(session, "crab", "user", lambda _: line)
 
 
 def made(url: str, *sessions: str) -> str:
-    """A store with these sessions in it; gives its URL again."""
+    """Create these sessions in a store; return its URL."""
     store = open_store(url)
     for session in sessions:
         make(store, session)
@@ -38,18 +38,18 @@ def made(url: str, *sessions: str) -> str:
 
 
 def body(entry: str) -> bytes:
-    """An encoded message, the same bytes for the same id: whoever tries again says the very same."""
+    """An encoded message, the same bytes for the same id, so that retries are equal."""
     said = b'{"role":"user","content":[{"type":"text","text":"said by %s"}]}' % entry.encode()
     return b'{"type":"message","id":"%s","parentId":"s","message":%s}' % (entry.encode(), said)
 
 
 def numbered(number: int) -> str:
-    """The id of an entry in a row of them."""
+    """The id of an entry in a numbered series."""
     return f"n{number}"
 
 
 def until(is_so: Callable[[], bool]) -> None:
-    """Asks again and again until it is so; whatever never comes to pass fails the test."""
+    """Call a function until it returns true; fail the test after the time limit."""
     deadline = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline, "it never came to pass"
@@ -59,7 +59,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def take(store: Store, session: str, holder: str, ttl_s: float) -> Lease:
-    """Takes a lease that nobody holds, behind whatever is last."""
+    """Take a free lease, at the end of the log."""
     while True:
         after = last_seq(store, session)
         said = b'{"type":"activity","id":"%s-%d","parentId":"s"}' % (holder.encode(), after)
@@ -71,16 +71,16 @@ def take(store: Store, session: str, holder: str, ttl_s: float) -> Lease:
 
 
 def append_under(store: Store, lease: Lease, fence: int | None) -> SealedLine:
-    """Appends an entry that names the lease it was written under, behind whatever is last.
+    """Append an entry that names the lease it was written under, at the end of the log.
 
-    The end is read each time: so it is the fence, and not an old end, that stops whoever comes back too late.
+    The end is read each time: so it is the fence, and not an old end, that stops a worker that was overtaken.
     """
     after = last_seq(store, lease.session)
     return store.append(lease.session, body(f"under-{lease.fence}-{after}"), after=after, fence=fence)
 
 
 def stale(places: list[Kept]) -> list[Kept]:
-    """What was written under a lease behind the entry that took the next one. Worked out from the log alone."""
+    """Entries that were written under a lease after the entry that took the next one, from the log alone."""
     found, fence = [], -1
     for entry, seq in places:
         if not entry.startswith("under-"):
@@ -94,7 +94,7 @@ def stale(places: list[Kept]) -> list[Kept]:
 
 
 def last_seq(store: Store, session: str) -> int:
-    """Where a log ends."""
+    """The last seq of a log."""
     return next(seq for line in store.tail(session) if (seq := find_seq(line.raw)) is not None)
 
 
@@ -104,7 +104,7 @@ def stands(store: Store, session: str, entry: str) -> bool:
 
 
 def standing(url: str, session: str, body: Callable[[str], bytes] = body) -> list[Kept]:
-    """The entries behind the first with their seqs, as somebody reads them who has seen nothing before.
+    """The entries after the first with their seqs, as a new store object reads them.
 
     Law 4, LOG-10: every seal is right, seqs have no gap, no id stands twice, and every body is the one that was sent.
     """
@@ -123,5 +123,5 @@ def standing(url: str, session: str, body: Callable[[str], bytes] = body) -> lis
 
 
 def check_kept(url: str, session: str, acknowledged: list[Kept]) -> None:
-    """Law 4, LOG-10: the log is what was acknowledged, every entry once and at the place its writer was told."""
+    """Law 4, LOG-10: the log holds exactly the acknowledged entries, each once at its acknowledged position."""
     assert standing(url, session) == sorted(acknowledged, key=lambda place: place[1])

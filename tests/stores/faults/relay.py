@@ -1,4 +1,4 @@
-"""A relay in front of a server that cuts a connection at a chosen word: before the server hears it, or after it acted.
+"""A relay in front of a server that cuts a connection at a chosen word: before the server gets it, or after it acted.
 
 So the two cases that a client cannot tell apart are made on purpose and counted: a request that was lost, and a
 request that was carried out and whose answer was lost. Bytes pass as they are; nothing of the protocol is known here
@@ -18,7 +18,7 @@ Losses = Mapping[bytes, Sequence[Loss]]
 
 
 class Relay:
-    """Passes bytes on, and loses what it was told to: of each word its losses, one by one. `lost` says what was."""
+    """Passes bytes, and cuts the connection as planned for each word. `lost` records the cuts."""
 
     def __init__(self, url: str, losses: Losses) -> None:
         parts = urlsplit(url)
@@ -30,15 +30,15 @@ class Relay:
         self.url = urlunsplit(parts._replace(netloc=where))
 
     def serve(self) -> None:
-        """Takes connections until the door is closed."""
+        """Accept connections until the relay is closed."""
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._door.accept()
                 threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Takes no more connections."""
-        # Closing alone would leave whoever waits at the door waiting.
+        """Accept no more connections."""
+        # Closing alone would not end a blocked accept.
         self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
 

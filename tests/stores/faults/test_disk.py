@@ -1,4 +1,4 @@
-"""A disk that fails under a SQLite store (law 4, ST-6): the append fails with a clear error, nothing told is lost.
+"""Law 4, ST-6: on a failing disk an append to a SQLite store raises a clear error, and no acknowledged entry is lost.
 
 The faults are injected by strace into the calls on the write-ahead log and counted. What they do to files is in
 `tests/faults/test_disk.py`.
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.strace
 
 
 def appended(url: str, report: str, inject: str = "") -> Traced:
-    """A stubborn writer under strace, which sees what happens to the write-ahead log."""
+    """A writer with retries under strace, which sees what happens to the write-ahead log."""
     wal = f"{url.partition(':')[2]}-wal"
     words = ("write_stubbornly", url, "s", str(APPENDS))
     calls = "pwrite64,fdatasync,fsync"
@@ -27,7 +27,10 @@ def appended(url: str, report: str, inject: str = "") -> Traced:
 
 
 def check(url: str, seen: Traced, reason: str) -> list[str]:
-    """Every entry once and in its place, every failure a clear one. Gives whether the failed ones stood then."""
+    """Assert that every entry exists once at its position and every failure is clear.
+
+    Return whether failed ones existed.
+    """
     assert standing(url, "s") == [(numbered(at), at + 1) for at in range(APPENDS)]
     assert [int(seq) for _, seq in seen.said("kept")] == list(range(1, APPENDS + 1))
     failed = [text.split(" ", 1) for _, text in seen.said("failed")]
@@ -47,14 +50,14 @@ def figure(seen: Traced, failed: list[str]) -> Figure:
 
 
 def test_every_durable_append_is_synced(sqlite_url, tmp_path):
-    """Law 4: at least one sync of the write-ahead log for each append that was acknowledged."""
+    """Law 4: at least one sync of the write-ahead log for each acknowledged append."""
     made(sqlite_url, "s")
     seen = appended(sqlite_url, str(tmp_path / "report"))
     assert sum(call.name in ("fdatasync", "fsync") for call in seen.calls) >= APPENDS
 
 
-def test_a_failed_sync(sqlite_url, tmp_path, record):
-    """Law 4: EIO at every third sync; each append that failed is tried again by its id, and is there once."""
+def test_failed_syncs_lose_and_repeat_no_entry(sqlite_url, tmp_path, record):
+    """Law 4: EIO at every third sync; each failed append is retried by its id, and exists once."""
     made(sqlite_url, "s")
     seen = appended(sqlite_url, str(tmp_path / "report"), "fdatasync:error=EIO:when=1+3")
     failed = check(sqlite_url, seen, "disk")
@@ -62,8 +65,8 @@ def test_a_failed_sync(sqlite_url, tmp_path, record):
     record(figure(seen, failed))
 
 
-def test_a_full_disk(sqlite_url, tmp_path, record):
-    """Law 4: ENOSPC at every 20th write; each append that failed is tried again by its id, and is there once."""
+def test_a_full_disk_loses_and_repeats_no_entry(sqlite_url, tmp_path, record):
+    """Law 4: ENOSPC at every 20th write; each failed append is retried by its id, and exists once."""
     made(sqlite_url, "s")
     seen = appended(sqlite_url, str(tmp_path / "report"), "pwrite64:error=ENOSPC:when=7+20")
     failed = check(sqlite_url, seen, "space")
@@ -71,8 +74,8 @@ def test_a_full_disk(sqlite_url, tmp_path, record):
     assert set(failed) == {"absent"}
 
 
-def test_what_stands_already_is_synced_before_it_is_acknowledged(sqlite_url, tmp_path):
-    """Law 4: an earlier try may have left the entry in the log without a sync; who is told it is kept relies on it."""
+def test_an_entry_of_an_earlier_try_is_synced_before_it_is_acknowledged(sqlite_url, tmp_path):
+    """Law 4: an earlier try may have left the entry in the log without a sync."""
     made(sqlite_url, "s")
     wal = f"{sqlite_url.partition(':')[2]}-wal"
     report = str(tmp_path / "report")

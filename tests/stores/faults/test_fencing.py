@@ -1,4 +1,4 @@
-"""A worker that is stopped past the end of its lease, and comes back (law 6, LOG-12, DESIGN 4).
+"""Law 6, LOG-12: a worker that is stopped past the end of its lease and continued cannot append.
 
 It appends without a pause and is stopped wherever it happens to be. A stopped process is alive, so that its lease
 ends by the store's clock alone. Whoever takes the lease then is the only one whose entries stand behind it.
@@ -32,7 +32,7 @@ def store(url):
 
 
 def stop_between_appends(worker: Child, lock: str) -> None:
-    """Stops a worker where it does not hold the append lock: whoever is stopped with it in hand is waited for."""
+    """Stop a worker where it does not hold the append lock, which others would wait for."""
     worker.stop()
     while lock and not is_free(lock):
         worker.signal(signal.SIGCONT)
@@ -40,7 +40,7 @@ def stop_between_appends(worker: Child, lock: str) -> None:
 
 
 def is_free(lock: str) -> bool:
-    """Whether nobody holds the lock of this file."""
+    """Whether the lock of this file is free."""
     descriptor = os.open(lock, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +59,7 @@ def append_lock(url: str, name: str) -> str:
 
 
 def overtake(store: Store, worker: Child, lock: str, chance: random.Random) -> Lease:
-    """The worker takes the lease and appends, is stopped, loses the lease to us, and goes on. Gives our lease."""
+    """The worker takes the lease and appends, is stopped, loses the lease, and is continued. Return the new lease."""
     worker.tell("take")
     assert worker.hear().startswith("holds")
     for _ in range(chance.randint(1, 4)):
@@ -73,7 +73,7 @@ def overtake(store: Store, worker: Child, lock: str, chance: random.Random) -> L
 
 
 def figure(url: str, planned: int, applied: int, late: int, control: str = "") -> Figure:
-    """The figures of so many rounds."""
+    """The figures of a number of rounds."""
     tries, found = (applied, "appends under the old lease"), (late, "stale entries")
     return Figure("worker stopped past the end of its lease", store_name(url), planned, applied, tries, found, control)
 
@@ -98,8 +98,8 @@ def test_a_stopped_worker_cannot_append_one_more_entry(url, store, record):
     assert len(places) >= (2 + 1 + 2) * ROUNDS
 
 
-def test_without_the_fence_it_would(url, store, record):
-    """The test above can fail: with the fence taken out, the same worker appends behind its successor every time."""
+def test_control_without_the_fence_it_appends(url, store, record):
+    """The test above can fail: without the fence, the same worker appends after its successor every time."""
     chance, lock = random.Random(4), append_lock(url, store.name("s"))
     for _ in range(UNFENCED_ROUNDS):
         with Child("hold_unfenced", url, "s", TTL_S, module=MODULE) as worker:

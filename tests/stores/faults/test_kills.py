@@ -1,6 +1,6 @@
-"""Writers, backends and servers that die in the middle of appends (law 4, law 12, LOG-10, ST-7).
+"""Writers, backends and servers that die in the middle of appends (laws 4 and 12, LOG-10, ST-7).
 
-What was acknowledged stands. What was not may stand or not, and nobody was told: it is sent again with the same id,
+Acknowledged entries exist. Others may exist or not, without an acknowledgement: they are sent again with the same id,
 bytes and place, and stands once. The entries are numbered, so that the whole log is known in advance.
 """
 
@@ -38,12 +38,12 @@ APPEND_S = 0.002
 
 
 def places(lines: list[str]) -> list[Kept]:
-    """What a writer was told is kept."""
+    """The acknowledged entries of a writer with their positions."""
     return [(words[1], int(words[2])) for words in map(str.split, lines) if words[0] == "kept"]
 
 
 def check_numbered(url: str, kept: list[Kept]) -> int:
-    """All that was acknowledged stands, once and in its place, and at most one entry more. Gives how many more."""
+    """Assert that all acknowledged entries exist once in place, and at most one more; return how many more."""
     assert kept == [(numbered(at), at + 1) for at in range(len(kept))]
     found = standing(url, "s")
     assert found[: len(kept)] == kept, "an acknowledged entry is lost"
@@ -62,8 +62,8 @@ def figure(
 # ── the writer ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_killed_writer(url, record):
-    """Law 4, law 12: kill -9 at 100 moments; the next writer goes on at the first entry that nobody was told of."""
+def test_a_killed_writer_loses_no_acknowledged_entry(url, record):
+    """Laws 4 and 12: kill -9 at 100 moments; the next writer continues at the first unacknowledged entry."""
     made(url, "s")
     chance, kept, in_doubt, applied = random.Random(KILLS), list[Kept](), 0, 0
     with Child("beget", url, "s", module=MODULE) as parent:
@@ -77,8 +77,8 @@ def test_a_killed_writer(url, record):
     record(figure("kill -9 of a writer", url, KILLS, applied, len(kept)))
 
 
-def test_control_a_writer_that_tells_too_early(url, record):
-    """The test above can fail: entries that are told as kept before they are appended are lost in kills."""
+def test_control_a_writer_that_acknowledges_too_early(url, record):
+    """The test above can fail: entries that are reported as acknowledged before they are appended are lost in kills."""
     made(url, "s")
     chance, told, lost, stand = random.Random(KILLS), 0, 0, 0
     with Child("beget_early", url, "s", module=MODULE) as parent:
@@ -92,7 +92,7 @@ def test_control_a_writer_that_tells_too_early(url, record):
 
 
 def killed(parent: Child, chance: random.Random) -> list[str]:
-    """Kills a writer in the middle of what it does; gives all it has said."""
+    """Kill a writer in the middle of its work; return its output."""
     writer = int(parent.hear().removeprefix("born "))
     said = []
     for _ in range(chance.randint(1, 8)):
@@ -110,7 +110,7 @@ def killed(parent: Child, chance: random.Random) -> list[str]:
 
 
 class Stubborn:
-    """A writer that tries again, and what it has said so far."""
+    """A writer with retries, and its output so far."""
 
     def __init__(self, url: str) -> None:
         self.url = made(url, "s")
@@ -119,7 +119,7 @@ class Stubborn:
         self.planned = self.applied = 0
 
     def during(self, harm: Callable[[], bool], times: int) -> None:
-        """Does harm so many times while the writer writes, each time after a few more entries were kept.
+        """Disturb the writer a number of times while it writes, each time after a few more acknowledged entries.
 
         `harm` says whether it has met anything: the writer may be between two connections. Then it is tried again.
         """
@@ -155,8 +155,8 @@ class Stubborn:
             self.failed.append(rest)
 
 
-def test_a_terminated_backend(postgres, postgres_url, record):
-    """Law 4: an administrator ends the writer's backends 30 times, and the writer goes on."""
+def test_terminated_backends_lose_no_acknowledged_entry(postgres, postgres_url, record):
+    """Law 4: an administrator ends the writer's backends 30 times, and the writer continues."""
     writer = Stubborn(postgres_url)
 
     def terminate() -> bool:
@@ -169,8 +169,8 @@ def test_a_terminated_backend(postgres, postgres_url, record):
     record(writer.check())
 
 
-def test_a_killed_backend(own_postgres: Server, record):
-    """Law 4, law 12: kill -9 of the backend makes the server throw everybody out and recover; nothing told is lost."""
+def test_a_killed_backend_loses_no_acknowledged_entry(own_postgres: Server, record):
+    """Laws 4 and 12: kill -9 of the backend makes the server close all connections and recover."""
     url = own_postgres.new_database()
     writer = Stubborn(url)
 
@@ -186,8 +186,8 @@ def test_a_killed_backend(own_postgres: Server, record):
     assert writer.failed, "no append was under way"
 
 
-def test_a_server_that_stops_at_once(own_postgres: Server, record):
-    """Law 4, law 12: an immediate stop is a crash of the server; what it acknowledged is there when it is back."""
+def test_an_immediate_stop_of_the_server_loses_no_acknowledged_entry(own_postgres: Server, record):
+    """Laws 4 and 12: an immediate stop is a crash of the server; acknowledged entries are there after the restart."""
     url = own_postgres.new_database()
     writer = Stubborn(url)
 
@@ -202,13 +202,13 @@ def test_a_server_that_stops_at_once(own_postgres: Server, record):
 
 
 def lost(url: str, kept: list[Kept]) -> int:
-    """How many of the entries that were told as kept are missing."""
+    """The number of missing entries that were reported as acknowledged."""
     found = {entry for entry, _ in standing(url, "s")}
     return sum(entry not in found for entry, _ in kept)
 
 
-def test_control_a_writer_that_does_not_try_again(own_postgres: Server, record):
-    """The tests around this one can fail: what is written while the server is away, and told as kept, is missing."""
+def test_control_a_writer_without_retries(own_postgres: Server, record):
+    """The tests around this one can fail: entries written during the outage are missing."""
     url = made(own_postgres.new_database(), "s")
     own_postgres.stop(immediate=True)
     is_away = not own_postgres.running()
@@ -219,8 +219,8 @@ def test_control_a_writer_that_does_not_try_again(own_postgres: Server, record):
     record(figure(rig, url, 1, int(is_away), len(kept), lost(url, kept), control))
 
 
-def test_a_server_that_is_killed(own_postgres: Server, record):
-    """Law 4, law 12: kill -9 of the server itself, which leaves its backends without a head."""
+def test_a_killed_server_loses_no_acknowledged_entry(own_postgres: Server, record):
+    """Laws 4 and 12: kill -9 of the postmaster, which leaves its backends without a parent."""
     url = own_postgres.new_database()
     writer = Stubborn(url)
 
@@ -238,8 +238,8 @@ def test_a_server_that_is_killed(own_postgres: Server, record):
 # ── the connection ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_append_whose_outcome_is_unknown(postgres_url, record):
-    """Law 4, LOG-10: a lost request and a lost answer look the same; tried again by id, each entry stands once.
+def test_an_append_with_an_unknown_outcome_is_settled_by_its_id(postgres_url, record):
+    """Law 4, LOG-10: a lost request and a lost answer look the same; retried by id, each entry exists once.
 
     The store may try again by itself, so that one loss need not be noticed. Two in a row are told to the caller.
     """
@@ -257,8 +257,8 @@ def test_an_append_whose_outcome_is_unknown(postgres_url, record):
     check_told(failures(done.stdout))
 
 
-def test_control_a_lost_request_that_is_told_as_kept(postgres_url, record):
-    """The test above can fail: without trying again, what was lost on the way to the server is missing."""
+def test_control_a_lost_request_that_is_reported_as_acknowledged(postgres_url, record):
+    """The test above can fail: without retries, entries lost on the way to the server are missing."""
     made(postgres_url, "s")
     losses: dict[bytes, tuple[Loss, ...]] = {b'"id":"n3"': ("request", "request")}
     with relaying(postgres_url, losses) as relay:
@@ -269,12 +269,12 @@ def test_control_a_lost_request_that_is_told_as_kept(postgres_url, record):
 
 
 def failures(said: str) -> list[list[str]]:
-    """Of each append that failed: its id, whether it stood then, and the error."""
+    """For each failed append: its id, whether the entry existed then, and the error."""
     return [line.split(" ", 3)[1:] for line in said.splitlines() if line.startswith("failed")]
 
 
 def check_told(failed: list[list[str]]) -> None:
-    """Every double loss was told, and told in a way that helps; whether the entry stood is as it was planned."""
+    """Assert that every double loss was reported with a hint, and whether the entry existed is as planned."""
     found = {entry: there for entry, there, _ in failed}
     for at, loss in enumerate(LOSSES * LOST_ROUNDS):
         if loss:
@@ -287,7 +287,7 @@ def check_told(failed: list[list[str]]) -> None:
 
 
 def check_says_what_to_do(error: dict[str, str]) -> None:
-    """One line that says what happened, and one that says what to do."""
+    """Assert one line that says what happened, and a hint."""
     assert error["error"] in ("StoreError", "Unavailable")
     assert error["message"]
     assert "\n" not in error["message"] + error["hint"]

@@ -1,4 +1,4 @@
-"""What a store says when it cannot do what it is asked (law 13, ST-6): one line, and what to do about it.
+"""Law 13, ST-6: a store that cannot do what was requested raises an error of one line with a hint.
 
 Each case is met twice: by a program that uses the library, and by a person at the command line. No password is shown.
 """
@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -26,7 +27,7 @@ TINY_BYTES = 2 * LITTLE_BYTES
 
 
 def said_by(url: str, act: Callable[..., object]) -> WakelogError:
-    """The error of an act: one line that says what happened, and one that says what to do."""
+    """The error of an action: one line that says what happened, and a hint."""
     store = open_store(url)
     with pytest.raises(WakelogError) as refused:
         act(store)
@@ -36,7 +37,7 @@ def said_by(url: str, act: Callable[..., object]) -> WakelogError:
 
 
 def check_lines(url: str, *lines: str) -> None:
-    """Each is there, on one line, and keeps the password to itself."""
+    """Assert that each is one line, and does not contain the password."""
     secret = urlsplit(url).password
     for line in lines:
         assert line.strip()
@@ -45,14 +46,14 @@ def check_lines(url: str, *lines: str) -> None:
 
 
 def asked(url: str, *words: str, before: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
-    """The command line, run to its end."""
+    """Run the command line to its end."""
     return subprocess.run(
         [*before, *cli(url, *words)], capture_output=True, text=True, timeout=PATIENCE_S, env=environment(), check=False
     )
 
 
 def check_refused(url: str, done: "subprocess.CompletedProcess[str]", word: str) -> None:
-    """The command line failed, with one line that says why and what to do.
+    """Assert that the command line failed with one line that says why, and a hint.
 
     Before it, a server that does not answer is tried again for some seconds, and a line says so.
     """
@@ -66,12 +67,12 @@ def check_refused(url: str, done: "subprocess.CompletedProcess[str]", word: str)
 
 
 def read(store) -> object:
-    """Asks for all sessions."""
+    """List all sessions."""
     return list(store.sessions())
 
 
 def write(store) -> object:
-    """Makes a session."""
+    """Create a session."""
     return make(store, "s")
 
 
@@ -131,8 +132,8 @@ def a_folder(request) -> str:
     return url
 
 
-def changed(url: str, statement: str) -> object:
-    """Does something to a SQLite file behind the store's back; gives the first value, if there is one."""
+def changed(url: str, statement: str) -> Any:
+    """Run a statement on a SQLite file without the store; return the first value, if there is one."""
     connection = sqlite3.connect(path_of(url))
     found = connection.execute(statement).fetchone()
     connection.commit()
@@ -141,7 +142,7 @@ def changed(url: str, statement: str) -> object:
 
 
 def path_of(url: str) -> str:
-    """Where a store on the disk is."""
+    """The path of a local store."""
     return url.partition(":")[2]
 
 
@@ -158,8 +159,8 @@ CASES: list[tuple[Callable[..., str], type[WakelogError], str]] = [
 
 
 @pytest.mark.parametrize(("case", "kind", "word"), CASES, ids=[case.__name__ for case, _, _ in CASES])
-def test_one_line_that_says_what_to_do(request, case, kind, word):
-    """Law 13: reading and writing are refused alike, and the caller learns what is the matter."""
+def test_an_unusable_store_is_an_error_with_a_hint(request, case, kind, word):
+    """Law 13: reading and writing are refused alike, and the error says why."""
     url = case(request)
     for act in (read, write):
         error = said_by(url, act)
@@ -172,8 +173,8 @@ def test_one_line_that_says_what_to_do(request, case, kind, word):
 # ── refused while something is the matter ────────────────────────────────────────────────────────
 
 
-def test_a_lost_server(own_postgres: Server):
-    """ST-6, law 4: while the server is away everything is refused at once; when it is back the same store goes on."""
+def test_a_store_works_again_after_an_outage(own_postgres: Server):
+    """ST-6, law 4: during the outage every call is refused; afterwards the same store object works."""
     url = made(own_postgres.new_database(), "s")
     store = open_store(url)
     store.append("s", body("before"), after=0)
@@ -192,21 +193,21 @@ def test_a_lost_server(own_postgres: Server):
 
 
 @pytest.mark.parametrize("locked", ["file", "folder"])
-def test_a_sqlite_file_that_may_not_be_written(sqlite_url, tmp_path, locked):
-    """ST-6, law 9: a read-only file, or one in a read-only folder, is read as ever; a write is refused."""
+def test_a_read_only_sqlite_file_can_be_read(sqlite_url, tmp_path, locked):
+    """ST-6, law 9: also one in a read-only folder; a write is refused."""
     made(sqlite_url, "s")
     place, mode = (path_of(sqlite_url), 0o400) if locked == "file" else (str(tmp_path), 0o500)
     check_only_read(sqlite_url, place, mode)
 
 
-def test_a_folder_that_may_not_be_written(tmp_path):
-    """ST-6, law 9: the same for a store of files."""
+def test_a_read_only_folder_can_be_read(tmp_path):
+    """ST-6, law 9: the same for a file store."""
     url = made(f"jsonl:{tmp_path}/store", "s")
     check_only_read(url, path_of(url), 0o500)
 
 
 def check_only_read(url: str, place: str, mode: int) -> None:
-    """Whoever is bound by these permissions can read the store and cannot write to it, and is told so."""
+    """Assert that a process with these permissions can read the store and gets an error for writes."""
     before = os.stat(place).st_mode
     os.chmod(place, mode)
     try:
@@ -229,7 +230,7 @@ def check_only_read(url: str, place: str, mode: int) -> None:
 
 
 def tiny_disk(folder: str) -> list[str]:
-    """How to start a child on a small file system of its own; empty where mounting is not allowed."""
+    """The command that starts a child on a small file system of its own; empty where mounting is not allowed."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None:
         return []
@@ -243,8 +244,8 @@ def tiny_disk(folder: str) -> list[str]:
 
 @pytest.mark.parametrize("limit", ["disk", "limit"])
 @pytest.mark.parametrize("store", ["jsonl:{}/store", "sqlite:{}/store.db"])
-def test_a_full_disk(tmp_path, store, limit):
-    """Law 4, ST-6: what does not fit is refused, what was acknowledged stands, and with space it goes on."""
+def test_a_full_disk_loses_no_acknowledged_entry(tmp_path, store, limit):
+    """Law 4, ST-6: entries that do not fit are refused, acknowledged ones exist, and with space it continues."""
     folder = str(tmp_path / "tiny")
     before = tiny_disk(folder) if limit == "disk" else []
     url = store.format(folder if before else tmp_path)
@@ -262,8 +263,8 @@ def test_a_full_disk(tmp_path, store, limit):
     assert (damaged, broken) == (0, [])
 
 
-def test_reading_a_file_that_may_not_be_written_leaves_nothing_beside_it(sqlite_url):
-    """Law 9: whoever may only read makes no file, so that the owner can write again afterwards."""
+def test_reading_a_read_only_file_creates_no_file_beside_it(sqlite_url):
+    """Law 9: a reader creates no file, so that the owner can write again afterwards."""
     made(sqlite_url, "s")
     path = sqlite_url.partition(":")[2]
     before = sorted(os.listdir(os.path.dirname(path)))

@@ -1,4 +1,4 @@
-"""Many writers of one store (LOG-10, LOG-11, ST-6, law 4): nothing twice, nothing lost, nobody stuck.
+"""Several writers of one store (LOG-10, LOG-11, ST-6, law 4): no entry twice, none lost, no deadlock.
 
 The writers are real processes that start together on a store that does not exist yet. What one of them has printed,
 it was told is kept. An error other than `Conflict` ends a writer, so that none can go unseen.
@@ -24,7 +24,7 @@ STUCK_AFTER_S = 1_800
 
 
 def written(*writers: Sequence[str]) -> tuple[dict[str, list[Kept]], int]:
-    """Lets writers run to their end: what each session's were told is kept, and how often one was in another's way."""
+    """Let writers run to their end: the acknowledged entries by session, and the number of conflicts."""
     # Each pipe is read in a thread of its own, so that no writer waits for us; and writers that wait for each other
     # are ended, which fails the test.
     with ThreadPoolExecutor(len(writers)) as pool, together(*writers, module=MODULE) as children:
@@ -36,14 +36,14 @@ def written(*writers: Sequence[str]) -> tuple[dict[str, list[Kept]], int]:
 
 
 def all_of(child: Child) -> list[list[str]]:
-    """Everything a child says until it ends, as it should."""
+    """All output of a child until it ends with success."""
     lines = [line.split() for line in child.rest()]
     assert child.process.returncode == 0
     return lines
 
 
 def test_eight_writers_of_eight_sessions(url):
-    """LOG-11, ST-6: sessions do not get into each other's way, and every append is there once, at its place."""
+    """LOG-11, ST-6: sessions do not block each other, and every append exists once at its position."""
     each = str(APPENDS // WRITERS)
     kept, conflicts = written(*(("write", url, f"s{at}", f"w{at}", each) for at in range(WRITERS)))
     assert sorted(kept) == [f"s{at}" for at in range(WRITERS)]
@@ -54,7 +54,7 @@ def test_eight_writers_of_eight_sessions(url):
 
 
 def test_eight_writers_of_one_session(url, record):
-    """LOG-10, law 3: the store orders; whoever was second reads again, and every append is there once, at its place."""
+    """LOG-10, law 3: the store assigns order; the slower writer reads again, and every append exists once."""
     each = str(APPENDS // WRITERS)
     kept, conflicts = written(*(("write", url, "s", f"w{at}", each) for at in range(WRITERS)))
     assert len(kept["s"]) == APPENDS
@@ -66,7 +66,7 @@ def test_eight_writers_of_one_session(url, record):
 
 
 def test_batches_in_opposite_order(url):
-    """LOG-11, ST-6: four processes append to the same sessions, two of them the other way round; none gets stuck."""
+    """LOG-11, ST-6: four processes append to the same sessions, two of them in reverse order; none is blocked."""
     sessions = [f"s{at}" for at in range(WRITERS)]
     made(url, *sessions)
     orders = [sessions, sessions[::-1]] * (BATCHERS // 2)
@@ -80,7 +80,7 @@ def test_batches_in_opposite_order(url):
 
 
 def test_batches_that_meet_in_the_middle(postgres, postgres_url):
-    """ST-6: two batches in opposite order wait for a log in their middle; then neither has what the other waits for."""
+    """ST-6: two batches in opposite order wait for a log in their middle; neither holds a lock the other needs."""
     sessions = [f"s{at}" for at in range(WRITERS)]
     made(postgres_url, *sessions)
     orders = (sessions, sessions[::-1])
@@ -102,7 +102,7 @@ DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = %s"
 
 
 def asked(server: Server, question: LiteralString, url: str) -> int:
-    """What a server says of a database."""
+    """Run a query on a database."""
     with server.connect() as connection:
         (answer,) = connection.execute(question, [name_of(url)]).fetchone() or (0,)
     return int(answer)

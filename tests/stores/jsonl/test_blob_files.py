@@ -1,4 +1,4 @@
-"""Blobs in files pass the suite; what is their own (names, modes, links, drafts) is shown below it."""
+"""Blobs in files pass the suite; the tests below it are about names, modes, links and drafts."""
 
 import os
 import stat
@@ -73,15 +73,15 @@ def test_names_and_modes(folder, blobs):
 
 
 def test_an_equal_blob_is_not_written_again(folder, blobs):
-    """LOG-12: the file that is there stays the one that is there."""
+    """LOG-12: the existing file is kept."""
     blobs.put(CONTENT)
     before = os.stat(path_of(folder)).st_ino
     blobs.put(CONTENT)
     assert os.stat(path_of(folder)).st_ino == before
 
 
-def test_looking_makes_nothing(folder, blobs):
-    """Law 9: neither reading, listing nor collecting makes a folder or a lock file."""
+def test_reading_creates_nothing(folder, blobs):
+    """Law 9: neither reading, listing nor collecting creates a folder or a lock file."""
     with pytest.raises(NotFound):
         blobs.get(BlobRef(digest=DIGEST, bytes=1))
     assert list(blobs.stored()) == []
@@ -90,8 +90,8 @@ def test_looking_makes_nothing(folder, blobs):
     assert not folder.exists()
 
 
-def test_a_missing_blob_says_what_to_do(blobs):
-    """DESIGN 8: what happened and what to do, in one line each."""
+def test_a_missing_blob_is_an_error_with_a_hint(blobs):
+    """Law 9: the error has one line, and so has the hint."""
     with pytest.raises(NotFound) as caught:
         blobs.get(BlobRef(digest=DIGEST, bytes=1))
     assert DIGEST in caught.value.message
@@ -103,7 +103,7 @@ def test_a_missing_blob_says_what_to_do(blobs):
 
 @pytest.mark.parametrize("level", [".blobs", "shelf", "blob"])
 def test_links_are_not_followed(tmp_path, folder, blobs, level):
-    """Law 13: a link in the place of a folder or a blob is refused, and what it points at stays as it is."""
+    """Law 13: a link in the place of a folder or a blob is refused, and its target is not changed."""
     blobs.put(CONTENT)
     place = {".blobs": folder / ".blobs", "shelf": path_of(folder).parent, "blob": path_of(folder)}[level]
     outside = tmp_path / "outside"
@@ -124,7 +124,7 @@ def test_links_are_not_followed(tmp_path, folder, blobs, level):
     assert os.path.exists(outside)
 
 
-def test_the_lock_is_no_link(tmp_path, folder, blobs):
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path, folder, blobs):
     """Law 13: not even the lock file leads out of the store."""
     blobs.put(CONTENT)
     os.unlink(folder / ".blobs" / ".lock")
@@ -134,8 +134,8 @@ def test_the_lock_is_no_link(tmp_path, folder, blobs):
     assert not (tmp_path / "outside").exists()
 
 
-def test_strangers_are_left_alone(folder, blobs):
-    """Law 13: what has no blob's name is none, is not removed, and does no harm."""
+def test_other_files_are_left_alone(folder, blobs):
+    """Law 13: a file without the name of a blob is not removed, and does no harm."""
     blobs.put(CONTENT)
     shelf = path_of(folder).parent
     strangers = [shelf / "README", shelf / (NAME + ".old"), folder / ".blobs" / "notes", folder / ".blobs" / "zz"]
@@ -150,8 +150,8 @@ def test_strangers_are_left_alone(folder, blobs):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_no_blob(folder, blobs, make):
-    """Law 13: a pipe or a folder under a blob's name is an error at once, and nobody waits for its other end."""
+def test_a_blob_that_is_not_a_regular_file_is_an_error(folder, blobs, make):
+    """Law 13: a pipe or a folder under a blob's name is an error at once; opening a pipe does not block."""
     os.makedirs(path_of(folder).parent, 0o700)
     make(path_of(folder))
     with pytest.raises(StoreError):
@@ -159,8 +159,8 @@ def test_what_is_no_file_is_no_blob(folder, blobs, make):
     assert digests(blobs) == []
 
 
-def test_a_folder_of_somebody_else(folder, blobs, monkeypatch):
-    """Rule 2 of `files`: what belongs to another user is not written to."""
+def test_a_folder_of_another_user_is_not_written_to(folder, blobs, monkeypatch):
+    """Law 13: files of another user are not written to."""
     folder.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(StoreError, match="another user"):
@@ -170,16 +170,16 @@ def test_a_folder_of_somebody_else(folder, blobs, monkeypatch):
 # ── ages and drafts ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_clock_that_went_back(folder, blobs):
-    """Law 4: a blob from the future has only just been put; no mistaken clock makes it old."""
+def test_a_blob_with_a_time_in_the_future_is_not_old(folder, blobs):
+    """Law 4: a clock that was set back does not make blobs old."""
     blobs.put(CONTENT)
     make_older(path_of(folder), -9 * DAY_S)
     assert age_of(blobs, DIGEST) == 0
     assert not blobs.remove(DIGEST, older_than_s=1)
 
 
-def test_the_limit_itself(folder):
-    """LOG-12: exactly as old as the limit is old enough, a second less is not."""
+def test_a_blob_exactly_at_the_age_limit_is_old(folder):
+    """LOG-12: a second less is not."""
     now = float(int(time.time()))
     blobs = BlobFiles(Folder(str(folder)), now=lambda: now)
     blobs.put(CONTENT)
@@ -188,8 +188,8 @@ def test_the_limit_itself(folder):
     assert blobs.remove(DIGEST, older_than_s=100)
 
 
-def test_drafts_that_were_left_behind(folder, blobs):
-    """LOG-12: what a crash left is no blob, is counted, and goes when it is old."""
+def test_old_drafts_are_removed(folder, blobs):
+    """LOG-12: a draft that a crash left is not a blob, is counted, and is removed when it is old."""
     blobs.put(CONTENT)
     old, young = (path_of(folder).parent / f".new-{word}" for word in ("old", "young"))
     for path in (old, young):
@@ -205,7 +205,7 @@ def test_drafts_that_were_left_behind(folder, blobs):
 
 
 def test_an_interrupted_put_leaves_no_draft(folder, blobs, monkeypatch):
-    """LOG-12: Ctrl-C in the middle of a put is not a leftover."""
+    """LOG-12: Ctrl-C in the middle of a put leaves no file."""
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     os.makedirs(path_of(folder).parent, 0o700)
     with pytest.raises(KeyboardInterrupt):
@@ -214,7 +214,7 @@ def test_an_interrupted_put_leaves_no_draft(folder, blobs, monkeypatch):
 
 
 def test_a_blob_that_vanishes_while_it_is_listed(folder, blobs, monkeypatch):
-    """LOG-12: two collectors do not trip over each other."""
+    """LOG-12: two collections at the same time do not disturb each other."""
     blobs.put(CONTENT)
     blobs.put(b"other")
     listing = blobs.stored()
@@ -225,7 +225,7 @@ def test_a_blob_that_vanishes_while_it_is_listed(folder, blobs, monkeypatch):
 
 
 def test_a_large_blob_is_checked_piece_by_piece(tmp_path):
-    """LOG-16: to check a blob takes no more memory than a piece of it."""
+    """LOG-16: checking a blob takes the memory of one piece."""
     blobs = BlobFiles(Folder(str(tmp_path / "sessions")))
     ref = blobs.put(bytes(32 * 1024 * 1024))
     tracemalloc.start()

@@ -27,8 +27,8 @@ def three(folder, **how):
 
 @pytest.mark.strace
 @pytest.mark.parametrize(("sync", "call", "times"), [("threads", "fdatasync", 3), ("filesystem", "syncfs", 1)])
-def test_what_is_called(tmp_path, sync, call, times):
-    """Law 4: every file is synced by itself; or, if that was asked for, one call stands for all of them."""
+def test_each_file_is_synced_or_the_file_system_once(tmp_path, sync, call, times):
+    """Law 4: every file is synced by itself; or, if configured, one call covers all of them."""
     folder = str(tmp_path / "store")
     three(folder)
     logs = [os.path.join(folder, f"crab_{name}_1.jsonl") for name in "abc"]
@@ -46,7 +46,7 @@ def test_what_is_called(tmp_path, sync, call, times):
 
 
 @pytest.mark.strace
-def test_the_kernel_is_handed_every_file(tmp_path):
+def test_the_kernel_syncs_every_file(tmp_path):
     """Law 4: one call for all of them, a sync of each; and nothing is synced before all are written."""
     folder, report = str(tmp_path / "store"), tmp_path / "report"
     three(folder)
@@ -62,8 +62,8 @@ def test_the_kernel_is_handed_every_file(tmp_path):
 
 
 @pytest.mark.strace
-def test_a_file_system_that_fails(tmp_path):
-    """Law 4: nobody knows whose bytes were lost, so every append is in doubt, and none is synced again."""
+def test_a_failed_file_system_sync_leaves_every_append_in_doubt(tmp_path):
+    """Law 4: it is unknown which bytes were lost, so every append is in doubt, and none is synced again."""
     folder = str(tmp_path / "store")
     three(folder)
     seen = traced(
@@ -92,7 +92,7 @@ def test_each_file_system_is_synced_once(monkeypatch):
             ctypes.set_errno(errno.EIO)
             return -1 if descriptor == 11 else 0
 
-    sync._libc = Fails()
+    sync._libc = Fails()  # type: ignore[assignment]
     monkeypatch.setattr(os, "fstat", lambda descriptor: os.stat_result([0, 0, descriptor % 2] + [0] * 7))
     found = sync.sync([10, 11, 12])
     assert sorted(asked) == [11, 12]
@@ -100,15 +100,15 @@ def test_each_file_system_is_synced_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("system", "release"), [("Linux", "5.7.19-x"), ("Linux", "4.19.0"), ("Darwin", "24.1.0")])
-def test_a_system_that_does_not_tell(tmp_path, monkeypatch, system, release):
-    """Law 4: where a failed sync of a file system goes unsaid, the option is refused when it is asked for."""
+def test_file_system_sync_is_refused_where_it_reports_no_errors(tmp_path, monkeypatch, system, release):
+    """Law 4: on such a kernel the option is refused when it is chosen."""
     monkeypatch.setattr(os, "uname", lambda: os.uname_result((system, "host", release, "", "")))
     with pytest.raises(UsageError, match="does not report errors of syncfs"):
         JsonlStore(str(tmp_path), sync="filesystem")
 
 
-def test_threads_are_made_anew_after_a_fork(tmp_path):
-    """LOG-11: a child's threads are its own; its parent's would never answer."""
+def test_a_forked_child_starts_its_own_threads(tmp_path):
+    """LOG-11: the threads of its parent would never answer."""
     store, appends = three(tmp_path)
     store.append_all(appends)
     child = os.fork()
@@ -119,7 +119,7 @@ def test_threads_are_made_anew_after_a_fork(tmp_path):
 
 
 def test_a_failure_is_a_store_error(tmp_path, monkeypatch):
-    """One line for the caller: what happened, and to which session."""
+    """One line: what happened, and to which session."""
     store, appends = three(tmp_path, sync="filesystem")
     monkeypatch.setattr(
         file_sync.FilesystemSync, "_syncfs", lambda self, descriptor: OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""Syncs that the kernel does side by side (law 4): each file has its own answer, and a doubt is never a yes."""
+"""Law 4: concurrent syncs by the kernel: each file has its own result, and an unknown result counts as a failure."""
 
 import ctypes
 import errno
@@ -26,7 +26,7 @@ def syncs():
 
 @pytest.fixture
 def files(tmp_path):
-    """So many open files with something unwritten in them."""
+    """A number of open files with unwritten bytes."""
     opened = []
 
     def make(count):
@@ -41,18 +41,18 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 64, SYNCS_MAX, 2 * SYNCS_MAX + 7])
-def test_however_many_there_are(syncs, files, count):
+def test_any_number_of_files_is_synced(syncs, files, count):
     assert syncs.sync(files(count) if count else []) == [None] * count
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
-def test_what_cannot_be_synced_says_so_for_itself(syncs, files, place):
-    """A pipe and a file that is not open: the kernel stops at them, and the others are synced all the same."""
+def test_a_file_that_cannot_be_synced_fails_alone(syncs, files, place):
+    """A pipe and a closed descriptor: the kernel stops at them, and the others are synced all the same."""
     reading, writing = os.pipe()
     descriptors = files(6)
     descriptors[place:place] = [writing, 1 << 20]
     failures = syncs.sync(descriptors)
-    expected = [None] * 6
+    expected: list[int | None] = [None] * 6
     expected[place:place] = [errno.EINVAL, errno.EBADF]
     assert [failure and failure.errno for failure in failures] == expected
     os.close(reading)
@@ -60,7 +60,7 @@ def test_what_cannot_be_synced_says_so_for_itself(syncs, files, place):
 
 
 class Kernel:
-    """Stands before the system calls and changes what they answer."""
+    """Intercepts the system calls and changes their results."""
 
     def __init__(self, syncs, answers):
         self._syscall, self._syncs, self._answers = syncs._libc.syscall, syncs, answers
@@ -74,14 +74,14 @@ class Kernel:
         return result
 
 
-def test_each_file_has_its_own_answer(syncs, files):
+def test_each_file_has_its_own_result(syncs, files):
     Kernel(syncs, {1: errno.EIO, 4: errno.ENOSPC})
     failures = syncs.sync(files(6))
     assert [failure and failure.errno for failure in failures] == [None, errno.EIO, None, None, errno.ENOSPC, None]
 
 
-def test_a_failed_sync_is_in_doubt_and_no_other(tmp_path):
-    """Law 4: of appends that are made durable together, those whose sync failed are in doubt; a retry goes through."""
+def test_only_appends_with_a_failed_sync_are_in_doubt(tmp_path):
+    """Law 4: of appends that are made durable together; a retry succeeds."""
     store, appends = three(tmp_path)
     store._syncs = KernelSync()
     Kernel(store._syncs, {1: errno.EIO})
@@ -93,7 +93,7 @@ def test_a_failed_sync_is_in_doubt_and_no_other(tmp_path):
 INJECTED = {
     # A kernel, or a sandbox, that has no such calls: threads do it.
     "io_setup:error=ENOSYS": ("kept", {"fdatasync": 3}),
-    # Handed over to nobody: synced one after the other.
+    # No kernel context: synced one after the other.
     "io_submit:error=EAGAIN": ("kept", {"fdatasync": 3}),
     "io_getevents:error=EINTR:when=1": ("kept", {"io_submit": 1}),
     # Taken and never answered: in doubt, and not synced again.
@@ -103,8 +103,8 @@ INJECTED = {
 
 @pytest.mark.strace
 @pytest.mark.parametrize("inject", INJECTED)
-def test_a_kernel_that_refuses(tmp_path, inject):
-    """Law 4: what it does not take is synced in another way; what it took and did not answer for is in doubt."""
+def test_files_that_the_kernel_refuses_are_synced_one_by_one(tmp_path, inject):
+    """Law 4: files that the kernel accepted without a result are in doubt."""
     word, expected = INJECTED[inject]
     folder, report = str(tmp_path / "store"), tmp_path / "report"
     three(folder)
@@ -121,8 +121,8 @@ def test_a_kernel_that_refuses(tmp_path, inject):
     assert [store.append(name, body(f"m-{name}"), after=0).seq for name in "abc"] == [1, 1, 1]
 
 
-def test_what_is_interrupted_leaves_no_answers_behind(syncs, files, monkeypatch):
-    """A Ctrl-C amid a sync: the next one hears of its own files alone."""
+def test_an_interrupted_sync_leaves_no_results(syncs, files, monkeypatch):
+    """After Ctrl-C amid a sync, the next one gets the results of its own files only."""
     wait = syncs._wait
     monkeypatch.setattr(syncs, "_wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -131,7 +131,7 @@ def test_what_is_interrupted_leaves_no_answers_behind(syncs, files, monkeypatch)
     assert syncs.sync(files(3)) == [None] * 3
 
 
-def test_threads_do_not_hear_of_each_other(syncs, files):
+def test_threads_get_their_own_results(syncs, files):
     reading, writing = os.pipe()
     shares = [[*files(9), writing] for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -141,8 +141,8 @@ def test_threads_do_not_hear_of_each_other(syncs, files):
     os.close(writing)
 
 
-def test_a_child_has_its_own(syncs, files):
-    """LOG-11: a child, forked while its parent syncs, waits for nobody; its parent goes on."""
+def test_a_forked_child_has_its_own_context(syncs, files):
+    """LOG-11: a child that is forked while its parent syncs does not block, and its parent continues."""
     syncs._turn.acquire()
     descriptors = files(5)
     child = os.fork()
@@ -160,16 +160,16 @@ def test_closed_and_used_again(syncs, files):
 
 
 @pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64")])
-def test_a_system_we_do_not_know(monkeypatch, system, machine):
+def test_an_unknown_system_uses_threads(monkeypatch, system, machine):
     monkeypatch.setattr(os, "uname", lambda: os.uname_result((system, "host", "6.1", "", machine)))
     assert isinstance(open_file_sync(), ThreadSync)
 
 
-def test_the_kernel_does_it_where_it_can():
-    """Else the other tests here would try something that nobody uses."""
+def test_kernel_sync_is_used_where_it_is_available():
+    """Otherwise the other tests here would test unused code."""
     assert isinstance(open_file_sync(), KernelSync)
 
 
-def test_what_the_kernel_reads_is_laid_out_as_it_expects(syncs):
+def test_the_structures_have_the_layout_of_the_kernel(syncs):
     assert ctypes.sizeof(type(syncs._requests[0])) == 64
     assert ctypes.sizeof(type(syncs._events[0])) == 32

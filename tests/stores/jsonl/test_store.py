@@ -1,4 +1,4 @@
-"""The file store passes the suite; what is its own (files, links, modes) is shown below it."""
+"""The file store passes the suite; the tests below it are about files, links and modes."""
 
 import errno
 import os
@@ -76,7 +76,7 @@ def test_names_and_modes(tmp_path):
 
 
 def test_titles_are_links(tmp_path):
-    """ST-2: a title is browsable as a file name, the log keeps its own, and only the last title stands."""
+    """ST-2: a title is visible as a file name, the log keeps its own name, and only the last title has a link."""
     store = JsonlStore(str(tmp_path))
     make(store)
     store.set_title("s", "First, try!")
@@ -102,8 +102,9 @@ def test_titles_of_any_script_are_links(tmp_path, title, link):
 
 
 def test_two_threads_title_two_sessions(tmp_path, monkeypatch):
-    """ST-2: a thread that links a title while another one does the same takes no link of that one."""
-    store, replace, others = JsonlStore(str(tmp_path)), os.replace, []
+    """ST-2: a thread that links a title removes no link of a concurrent thread."""
+    store, replace = JsonlStore(str(tmp_path)), os.replace
+    others: list[threading.Thread] = []
     make(store, "a")
     make(store, "b")
 
@@ -123,7 +124,7 @@ def test_two_threads_title_two_sessions(tmp_path, monkeypatch):
     }
 
 
-def test_a_title_takes_no_link_of_another_log(tmp_path):
+def test_a_title_removes_no_link_of_another_log(tmp_path):
     """ST-2: a log whose name ends like another log's name keeps its link."""
     store = JsonlStore(str(tmp_path))
     for name in ("b_c_1", "a--b_c_1"):
@@ -133,8 +134,8 @@ def test_a_title_takes_no_link_of_another_log(tmp_path):
     assert sorted(os.listdir(tmp_path / "by-title")) == ["one--a--b_c_1.jsonl", "two--b_c_1.jsonl"]
 
 
-def test_missing_links_are_made(tmp_path):
-    """ST-2, law 2: links are derived; those that are gone are made anew, and the others are left as they are."""
+def test_missing_links_are_recreated(tmp_path):
+    """ST-2, law 2: links are derived; existing ones are not touched."""
     store = JsonlStore(str(tmp_path))
     for at, session in enumerate("abc", 1):
         make(store, session)
@@ -157,7 +158,7 @@ def test_missing_links_are_made(tmp_path):
 
 
 def test_two_logs_with_one_id_share_a_link(tmp_path):
-    """Law 2: a copy of a log in the same folder does not make the link change each time it is looked at."""
+    """Law 2: a copy of a log in the same folder does not change the link at each access."""
     store = JsonlStore(str(tmp_path))
     make(store, "a")
     shutil.copy(tmp_path / "crab_user_1.jsonl", tmp_path / "copy.jsonl")
@@ -165,8 +166,8 @@ def test_two_logs_with_one_id_share_a_link(tmp_path):
     assert os.readlink(tmp_path / "by-id" / "a") == "../crab_user_1.jsonl"
 
 
-def test_a_first_line_of_any_length_says_whose_it_is(tmp_path):
-    """ST-1: also one that is longer than what is read at first, or begins with a byte order mark."""
+def test_a_first_line_of_any_length_is_read(tmp_path):
+    """ST-1: also one that is longer than the first read, or begins with a byte order mark."""
     store = JsonlStore(str(tmp_path))
     for number, start in ((1, b""), (2, b"\xef\xbb\xbf")):
         line = b'{"type":"session","id":"l%d","title":"%s","agent":"bot","sender":"X"}' % (number, b"t" * 300_000)
@@ -175,8 +176,8 @@ def test_a_first_line_of_any_length_says_whose_it_is(tmp_path):
     assert latest(store, "bot", "x") is None
 
 
-def test_a_locale_that_cannot_write_a_name_is_told(tmp_path):
-    """ST-2: one clear error that says what to do, and nothing is made."""
+def test_a_locale_that_cannot_encode_a_name_is_an_error(tmp_path):
+    """ST-2: one clear error with a hint, and nothing is created."""
     program = (
         "import sys; from wakelog import Session, open_store\n"
         "from wakelog.errors import StoreError\n"
@@ -209,8 +210,8 @@ def test_by_id_is_only_a_hint(tmp_path):
     assert (fresh.name("a"), fresh.name("b")) == ("crab_user_1", "crab_user_2")
 
 
-def test_a_replaced_file_is_opened_anew(tmp_path):
-    """Law 4: an append never goes into a file that nobody can find any more."""
+def test_a_replaced_file_is_reopened(tmp_path):
+    """Law 4: an append never goes into a file that has no name any more."""
     store = JsonlStore(str(tmp_path))
     make(store)
     store.append("s", body("m1"), after=0)
@@ -223,7 +224,7 @@ def test_a_replaced_file_is_opened_anew(tmp_path):
 
 
 def test_many_open_logs(tmp_path):
-    """A bound on everything: more sessions than descriptors we keep open."""
+    """Law 4: more sessions than descriptors that the store keeps open."""
     store = JsonlStore(str(tmp_path))
     for number in range(150):
         make(store, f"s{number}")
@@ -232,8 +233,8 @@ def test_many_open_logs(tmp_path):
     assert all(store.append(f"s{number}", body("m2"), after=1).seq == 2 for number in range(150))
 
 
-def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
-    """Law 4: of appends that are made durable together, those whose sync failed are in doubt, and only those."""
+def test_only_logs_with_a_failed_sync_are_in_doubt(tmp_path, monkeypatch):
+    """Law 4: of appends that are made durable together."""
     store = JsonlStore(str(tmp_path))
     store._syncs = ThreadSync()
     for name in "abc":
@@ -258,12 +259,12 @@ def test_syncs_of_many_logs_fail_one_by_one(tmp_path, monkeypatch):
     assert [entry.id for entry in EntryReader().feed_all(store.load("b"))] == ["b", "m-b"]
 
 
-def test_what_needs_no_sync_gets_none(tmp_path, monkeypatch):
-    """Decision 008: entries that can be told again are written and not synced, together too."""
+def test_entries_that_need_no_sync_are_not_synced(tmp_path, monkeypatch):
+    """Decision 008: entries that can be written again are not synced, also in a group."""
     store = JsonlStore(str(tmp_path))
     make(store, "a", sender="a")
     make(store, "b", sender="b")
-    synced = []
+    synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     store.append_all(
         [AppendRequest("a", body("m1"), 0, durable=False), AppendRequest("b", body("m1"), 0, durable=False)]

@@ -1,4 +1,4 @@
-"""A PostgreSQL store in a database of its own, and a way to the server behind its back."""
+"""A PostgreSQL store in a database of its own, and direct access to its server."""
 
 import contextlib
 import select
@@ -21,7 +21,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid <> pg_ba
 
 
 class PostgresRig:
-    """A store under test. `direct` is the way to the server itself, where the store goes through a pooler."""
+    """A store under test. `direct` is the URL of the server itself, where the store uses a pooler."""
 
     def __init__(self, url, *, direct=None):
         self.url = url
@@ -35,7 +35,7 @@ class PostgresRig:
         return self._stores[-1]
 
     def run(self, words, **given):
-        """A statement of somebody else's, on a connection of its own."""
+        """Run a statement on a connection of its own."""
         if self._server is None or self._server.closed:
             self._server = psycopg.connect(self.direct, autocommit=True)
         cursor = self._server.execute(words, given or None)
@@ -59,13 +59,13 @@ class PostgresRig:
 
     @contextlib.contextmanager
     def holding(self, session):
-        """Somebody else holds the log's row: who appends has to wait."""
+        """Hold the lock of the log's row: appends have to wait."""
         with psycopg.connect(self.direct) as other:
             other.execute("SELECT FROM wakelog.logs WHERE session = %s FOR UPDATE", (session,))
             yield other
 
     def wait_for(self, words, **given):
-        """Looks until a question has an answer, and gives it; a server that was just stopped is waited for."""
+        """Run a query until it has a result, and return it; a server that was just stopped is waited for."""
         for _ in range(int(PATIENCE_S / 0.01)):
             with contextlib.suppress(psycopg.OperationalError):
                 if found := self.run(words, **given):
@@ -74,7 +74,7 @@ class PostgresRig:
         raise AssertionError(f"never happened: {words}")
 
     def waiting(self):
-        """The process of the server that waits for a lock, as soon as there is one."""
+        """The server process that waits for a lock, as soon as there is one."""
         return self.wait_for(WAITING)[0][0]
 
     def close(self):

@@ -36,8 +36,8 @@ class TestPostgresBlobs(BlobSuite):
         return BlobsRig(database)
 
 
-def test_reading_makes_nothing(database):
-    """Law 9: to look for blobs in an empty database, or to tidy it, leaves it empty."""
+def test_reading_creates_nothing(database):
+    """Law 9: reading blobs in an empty database, or collecting garbage, leaves it empty."""
     blobs = database.store.blobs
     assert digests(blobs) == []
     assert not blobs.remove(digest_of(b"x"), older_than_s=0)
@@ -52,7 +52,7 @@ def test_a_listing_is_fetched_in_pieces(database, monkeypatch):
 
 
 def test_putting_again_writes_only_the_time(database):
-    """LOG-12: bytes that are there already are not stored a second time."""
+    """LOG-12: existing bytes are not stored a second time."""
     blobs = database.store.blobs
     blobs.put(bytes(range(256)) * 4_000)
     grown = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE relname LIKE 'blobs\\__'"

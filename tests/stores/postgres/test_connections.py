@@ -1,4 +1,4 @@
-"""Connections that break: nothing acknowledged is lost, nothing is there twice, and mostly nobody notices."""
+"""Broken connections: no acknowledged entry is lost or stored twice, and most breaks are not visible to the caller."""
 
 import contextlib
 import threading
@@ -53,8 +53,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_backend_that_died_while_idle_is_not_noticed(rig, postgres, call):
-    """Law 4: whatever is asked for first after a connection was cut is done, on another one."""
+def test_a_call_after_a_broken_connection_succeeds(rig, postgres, call):
+    """Law 4: the first call after a connection was cut uses another one."""
     make(rig.store)
     lease = take_lease(rig.store, "a1", "one", after=0)
     for pid in postgres.backends(rig.url):
@@ -62,8 +62,8 @@ def test_a_backend_that_died_while_idle_is_not_noticed(rig, postgres, call):
     CALLS[call](rig.store, lease)
 
 
-def test_a_restarted_server_is_not_noticed(own, own_postgres):
-    """Law 4: all connections of a store die with the server, and the next append goes through all the same."""
+def test_an_append_after_a_server_restart_succeeds(own, own_postgres):
+    """Law 4: all connections of a store end with the server, and the next append succeeds."""
     make(own.store)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: log_bytes(own.store), range(8)))
@@ -76,8 +76,8 @@ def test_a_restarted_server_is_not_noticed(own, own_postgres):
 # ── in the middle of one ─────────────────────────────────────────────────────────────────────────
 
 
-def test_an_append_whose_connection_is_cut_is_tried_again(rig, postgres):
-    """Law 4: an append that the server did not answer is settled by its id, and stands once."""
+def test_an_append_whose_connection_is_cut_is_retried(rig, postgres):
+    """Law 4: an append without an answer is settled by its id, and exists once."""
     make(rig.store)
     with ThreadPoolExecutor(1) as pool:
         with rig.holding("s"):
@@ -87,12 +87,12 @@ def test_an_append_whose_connection_is_cut_is_tried_again(rig, postgres):
     assert ids(rig.store) == ["s", "m1"]
 
 
-def test_an_append_that_was_made_though_nobody_was_told(rig, monkeypatch):
-    """Law 4: the connection is lost behind the commit; the second try finds the entry and answers with its place."""
+def test_an_append_that_lost_its_acknowledgement_is_found_by_its_id(rig, monkeypatch):
+    """Law 4: the connection is lost after the commit; the retry finds the entry and returns its position."""
     make(rig.store)
     tables = rig.store._tables
     told = tables._database.write
-    lost = []
+    lost: list[str] = []
 
     def cut(statement, given, **options):
         rows = told(statement, given, **options)
@@ -108,8 +108,8 @@ def test_an_append_that_was_made_though_nobody_was_told(rig, monkeypatch):
     assert ids(rig.store) == ["s", "m1"]
 
 
-def test_cut_twice_is_said(rig, postgres):
-    """Law 6: an append that could not be settled says that its outcome is unknown; a later try settles it."""
+def test_an_append_that_is_cut_twice_has_an_unknown_outcome(rig, postgres):
+    """Law 6: the error says that the outcome is unknown; a later try settles it."""
     make(rig.store)
     with ThreadPoolExecutor(1) as pool, rig.holding("s"):
         answer = pool.submit(rig.store.append, "s", body("m1"), after=0)
@@ -153,7 +153,7 @@ def test_an_append_is_given_up_when_a_lease_of_this_thread_runs_out(rig):
 
 
 def write_until(store, worker, is_over):
-    """Appends with a retry by id until it is over; gives what was acknowledged."""
+    """Append with a retry by id until told to stop; return the acknowledged entries."""
     acknowledged = {}
     number = 0
     while not is_over.is_set():
@@ -166,14 +166,14 @@ def write_until(store, worker, is_over):
 
 
 def storm(rig, strike, rounds):
-    """Two writers, and somebody who strikes at the server while they write."""
+    """Two writers, and a function that disturbs the server while they write."""
     make(rig.store)
     is_over = threading.Event()
     with ThreadPoolExecutor(2) as pool:
         writers = [pool.submit(write_until, store, at, is_over) for at, store in enumerate((rig.store, rig.again()))]
         try:
             for done in range(1, rounds + 1):
-                # Something is written between two strikes, so that every one of them hits somebody at work.
+                # Entries are written between two disturbances, so that each of them meets a working writer.
                 rig.wait_for("SELECT true FROM wakelog.logs WHERE rows > %(rows)s", rows=done * 5)
                 strike()
         finally:
@@ -185,11 +185,11 @@ def storm(rig, strike, rounds):
     assert len(acknowledged) >= rounds
 
 
-def test_backends_are_killed_during_appends(rig):
-    """Law 4, LOG-10: 30 times all connections are cut under two writers; what was acknowledged stands once."""
+def test_cut_connections_lose_no_acknowledged_entry(rig):
+    """Law 4, LOG-10: all connections are cut 30 times under two writers; acknowledged entries exist once."""
     storm(rig, lambda: rig.run(f"SELECT pg_terminate_backend(pid) FROM ({CLIENTS}) clients"), 30)
 
 
-def test_the_server_is_stopped_at_once_during_appends(own, own_postgres):
-    """Law 4, LOG-10: five crashes of the server under two writers; what was acknowledged stands once."""
+def test_server_crashes_lose_no_acknowledged_entry(own, own_postgres):
+    """Law 4, LOG-10: five crashes of the server under two writers; acknowledged entries exist once."""
     storm(own, lambda: own_postgres.restart(immediate=True), 5)

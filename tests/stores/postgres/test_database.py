@@ -1,4 +1,4 @@
-"""The schema in PostgreSQL: made by the first write, by one process, from wherever it stands; never by a reader."""
+"""The schema in PostgreSQL: created by the first write, by one process, from any earlier version; never by a reader."""
 
 import multiprocessing
 import uuid
@@ -22,7 +22,7 @@ def rig(postgres_url):
     rig.close()
 
 
-def test_reading_makes_nothing(rig):
+def test_reading_creates_nothing(rig):
     """Law 9: an empty database reads as an empty store, and is still empty afterwards."""
     assert list(rig.store.sessions()) == []
     for ask in (rig.store.name, rig.store.held, lambda session: list(rig.store.load(session))):
@@ -40,8 +40,8 @@ def _make(url, number, begin):
     store.close()
 
 
-def test_many_begin_at_once(rig):
-    """LOG-10: eight processes meet an empty database at the same moment; all of them get what they came for."""
+def test_concurrent_first_writes_all_succeed(rig):
+    """LOG-10: eight processes write to an empty database at the same moment."""
     fork = multiprocessing.get_context("fork")
     begin = fork.Barrier(8)
     starters = [fork.Process(target=_make, args=(rig.url, number, begin)) for number in range(8)]
@@ -55,7 +55,7 @@ def test_many_begin_at_once(rig):
 
 
 def test_a_newer_schema_is_left_alone(rig):
-    """Law 10: what a newer wakelog has made is neither read nor written by this one, and says so."""
+    """Law 10: a schema of a newer wakelog is neither read nor written; the error says so."""
     make(rig.store)
     rig.run("INSERT INTO wakelog.schema_version VALUES (%(version)s, now())", version=newest("postgres") + 1)
     for ask in (lambda store: list(store.sessions()), make):
@@ -65,8 +65,8 @@ def test_a_newer_schema_is_left_alone(rig):
 
 
 @pytest.mark.parametrize("version", [0, *(step.version for step in migrations("postgres"))])
-def test_from_every_earlier_schema(rig, version):
-    """LOG-11: a database of any earlier version is read as it is, and brought up to date by the first write."""
+def test_every_earlier_schema_is_read_and_upgraded(rig, version):
+    """LOG-11: a database of any earlier version is read as it is, and upgraded by the first write."""
     rig.store.database.bring_up_to_date(to=version)
     if version:
         rig.run("INSERT INTO wakelog.directory VALUES ('s', 'crab_user_1', 'crab_user_', 1)")
@@ -82,8 +82,8 @@ def test_from_every_earlier_schema(rig, version):
     assert rig.run("SELECT max(version) FROM wakelog.schema_version") == [(newest("postgres"),)]
 
 
-def test_steps_are_all_or_nothing(rig):
-    """Law 2: a step that fails leaves nothing behind, and the next one who tries begins anew."""
+def test_a_failed_migration_leaves_nothing(rig):
+    """Law 2: the next writer starts the migration again."""
     rig.run("CREATE SCHEMA wakelog")
     rig.run("CREATE TABLE wakelog.blobs (in_the_way text)")
     with pytest.raises(StoreError, match="already exists"):
@@ -94,8 +94,8 @@ def test_steps_are_all_or_nothing(rig):
     assert log_bytes(rig.store)
 
 
-def test_a_database_that_cannot_hold_every_text(rig, postgres):
-    """Law 10: what could not be stored later is refused at the beginning."""
+def test_a_database_with_a_limited_encoding_is_refused(rig, postgres):
+    """Law 10: text that could not be stored later is refused at the beginning."""
     name = f"wakelog_{uuid.uuid4().hex}"
     with postgres.connect() as server:
         server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -106,8 +106,8 @@ def test_a_database_that_cannot_hold_every_text(rig, postgres):
     postgres.drop(postgres.url(name))
 
 
-def test_bytes_that_are_ascii_only_by_name(postgres):
-    """Law 12: a database without an encoding gives the same bytes back."""
+def test_a_database_without_an_encoding_returns_the_same_bytes(postgres):
+    """Law 12: the encoding SQL_ASCII keeps all bytes."""
     name = f"wakelog_{uuid.uuid4().hex}"
     with postgres.connect() as server:
         server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
@@ -120,8 +120,8 @@ def test_bytes_that_are_ascii_only_by_name(postgres):
     postgres.drop(postgres.url(name))
 
 
-def test_repeatable_reads_are_not_ours_to_choose(rig):
-    """LOG-10: a role that reads repeatably by default meets no error when another one was there first."""
+def test_the_isolation_level_does_not_depend_on_the_role(rig):
+    """LOG-10: with another default a role would get serialization errors after another writer."""
     make(rig.store)
     user = psycopg.conninfo.conninfo_to_dict(rig.url)["user"]
     database = psycopg.conninfo.conninfo_to_dict(rig.url)["dbname"]

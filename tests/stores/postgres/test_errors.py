@@ -1,4 +1,4 @@
-"""What goes wrong with a PostgreSQL server, said in one line each that tells what to do; and nobody's password."""
+"""ST-6, law 14: errors of a PostgreSQL server are one line with a hint, and contain no password."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def changed(url, *, user=None, password=None, port=None, database=None):
 
 
 def failure(act, kind=StoreError):
-    """The error of an act: one line, one hint, and none of the secrets anywhere in its story."""
+    """The error of an action: one line, one hint, and none of the secrets anywhere in its chain."""
     with pytest.raises(kind) as caught:
         act()
     error = caught.value
@@ -77,45 +77,45 @@ def created(url):
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nobody_listens(rig):
-    """ST-6: a server that is not there is named, with its port."""
+def test_an_unreachable_server_is_named(rig):
+    """ST-6: with its port."""
     said = failure(lambda: listed(changed(rig.url, port=1, password=SECRET)))
     assert "cannot connect to PostgreSQL at 127.0.0.1:1: Connection refused (check host and port" in said
 
 
-def test_no_such_host():
-    """ST-6: neither is a name that nobody knows."""
+def test_an_unknown_host_is_named():
+    """ST-6: a host name that cannot be resolved."""
     assert "nowhere.invalid" in failure(lambda: listed(f"postgresql://u:{SECRET}@nowhere.invalid/db"))
 
 
-def test_a_wrong_password(rig):
-    """ST-6: who may not come in is told which user it was, and not what password."""
+def test_a_wrong_password_is_refused_with_the_user_name(rig):
+    """ST-6: the error names the user, and not the password."""
     assert "the password is wrong" in failure(lambda: listed(changed(rig.url, password=SECRET)), NoAccess)
 
 
-def test_an_unknown_user(rig):
-    """ST-6: PostgreSQL does not tell an unknown user from a wrong password, and neither do we."""
+def test_an_unknown_user_is_refused_like_a_wrong_password(rig):
+    """ST-6: PostgreSQL does not distinguish them."""
     said = failure(lambda: listed(changed(rig.url, user="nobody_at_all", password=SECRET)))
     assert "nobody_at_all" in said
 
 
-def test_no_such_database(rig):
-    """ST-6: a database that is not there is named, and how to make it."""
+def test_a_missing_database_is_named(rig):
+    """ST-6: with a hint how to create it."""
     said = failure(lambda: listed(changed(rig.url, database="not_there")))
     assert "there is no such database" in said
     assert "not_there" in said
     assert "createdb" in said
 
 
-def test_too_many_connections(rig, role):
-    """ST-6: a server that has no connection left says so."""
+def test_too_many_connections_are_reported(rig, role):
+    """ST-6: a server without a free connection."""
     url, name = role
     rig.run(f"ALTER ROLE {name} CONNECTION LIMIT 0")
     assert "too many connections" in failure(lambda: listed(url))
 
 
-def test_a_server_that_is_down(own_postgres):
-    """ST-6: a server that was there a moment ago is said to be gone, and found again when it is back."""
+def test_a_stopped_server_is_reported_and_used_again_when_it_is_back(own_postgres):
+    """ST-6."""
     rig = PostgresRig(own_postgres.new_database())
     make(rig.store)
     own_postgres.stop()
@@ -125,16 +125,16 @@ def test_a_server_that_is_down(own_postgres):
     rig.close()
 
 
-def test_a_pooler_that_was_not_announced(pgbouncer_url):
-    """ST-6: a pooler does not take what a server takes; the word that is missing is named."""
+def test_an_unannounced_pooler_is_reported(pgbouncer_url):
+    """ST-6: a pooler refuses some parameters; the hint names the missing URL parameter."""
     assert "pooler=transaction" in failure(lambda: listed(pgbouncer_url))
 
 
 # ── rights ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_right_to_make_the_schema(rig, role):
-    """ST-6: a role that may not make anything is told what to grant it; reading an empty database needs no right."""
+def test_a_missing_create_right_is_reported(rig, role):
+    """ST-6: the hint names the grant; reading an empty database needs no right."""
     url, name = role
     assert listed(url) == []
     said = failure(lambda: created(url))
@@ -142,14 +142,14 @@ def test_no_right_to_make_the_schema(rig, role):
     assert "GRANT CREATE ON DATABASE" in said
 
 
-def test_no_right_to_the_schema(rig, role):
-    """ST-6: a role that was not let in is told what to grant it."""
+def test_a_missing_schema_right_is_reported(rig, role):
+    """ST-6: the hint names the grant."""
     make(rig.store)
     assert "GRANT USAGE ON SCHEMA wakelog" in failure(lambda: listed(role[0]), NoAccess)
 
 
-def test_a_right_to_read(rig, role):
-    """ST-6, law 9: who may only read does; who may not write is told so."""
+def test_a_read_only_role_can_read(rig, role):
+    """ST-6, law 9: its writes are refused with a hint."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT USAGE ON SCHEMA wakelog TO {name}")
@@ -161,8 +161,8 @@ def test_a_right_to_read(rig, role):
     reader.close()
 
 
-def test_the_rights_that_are_named_are_enough(rig, role):
-    """ST-6: a role that was granted what the hint says can do everything but change the schema."""
+def test_the_grants_of_the_hint_are_sufficient(rig, role):
+    """ST-6: a role with these grants can do everything but change the schema."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT USAGE ON SCHEMA wakelog TO {name}")
@@ -177,8 +177,8 @@ def test_the_rights_that_are_named_are_enough(rig, role):
     store.close()
 
 
-def test_a_read_only_server(rig, role):
-    """ST-6: what a standby says is understood; reading goes on."""
+def test_a_read_only_server_can_be_read(rig, role):
+    """ST-6: the error of a standby for writes is recognised."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT ALL ON SCHEMA wakelog TO {name}")
@@ -205,8 +205,8 @@ def test_a_read_only_server(rig, role):
         ("22000", "reports: something else"),
     ],
 )
-def test_what_the_server_meets(rig, code, said):
-    """ST-6, law 4: what the server itself cannot do is told as it is, and nothing was appended."""
+def test_errors_inside_the_server_are_reported(rig, code, said):
+    """ST-6, law 4: the error is passed on, and nothing was appended."""
     make(rig.store)
     before = log_bytes(rig.store)
     rig.run(f"""CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -219,8 +219,8 @@ def test_what_the_server_meets(rig, code, said):
     assert rig.store.append("s", body("m1"), after=0).seq == 1
 
 
-def test_a_statement_that_takes_too_long(rig, role):
-    """ST-6: a limit that somebody set for the role is named."""
+def test_a_statement_timeout_is_named(rig, role):
+    """ST-6: a limit of the role."""
     url, name = role
     make(rig.store)
     rig.run(f"GRANT ALL ON SCHEMA wakelog TO {name}")
@@ -232,15 +232,15 @@ def test_a_statement_that_takes_too_long(rig, role):
     store.close()
 
 
-def test_tables_that_are_gone(rig):
-    """Law 2: tables that somebody dropped are not made anew over what is left."""
+def test_dropped_tables_are_not_created_anew(rig):
+    """Law 2: a store with missing tables is an error."""
     make(rig.store)
     rig.run("DROP TABLE wakelog.lines")
     assert "tables of wakelog are missing" in failure(lambda: rig.again().append("s", body("m1"), after=0))
 
 
-def test_all_connections_are_in_use(rig, monkeypatch):
-    """A bound on everything: who waits too long for a connection is told why."""
+def test_waiting_for_a_connection_is_limited(rig, monkeypatch):
+    """ST-6: the error says why."""
     make(rig.store)
     connections = rig.store.database.connections
 
@@ -274,20 +274,20 @@ def test_all_connections_are_in_use(rig, monkeypatch):
         f"postgresql://u:x/{SECRET}@h/db",
     ],
 )
-def test_a_password_that_means_something_else(url):
-    """Law 14: a password with signs that a URL uses is not shown as a host, a port or a database."""
+def test_a_password_with_url_characters_is_not_shown(url):
+    """Law 14: it is not shown as a host, a port or a database."""
     assert "reserved characters percent-encoded" in failure(lambda: PostgresStore(url), UsageError)
 
 
-def test_parameters_that_nobody_knows():
-    """ST-6: the name of an unknown parameter is told; ours are taken out before."""
+def test_an_unknown_parameter_is_named():
+    """ST-6: parameters of wakelog are removed before the driver gets the URL."""
     said = failure(lambda: PostgresStore(f"postgresql://u:{SECRET}@h/db?pooler=transaction&colour=red"), UsageError)
     assert "colour" in said
     assert "transaction" in failure(lambda: PostgresStore(f"postgresql://u:{SECRET}@h/db?pooler=session"), UsageError)
 
 
-def test_a_store_shows_no_url():
-    """Law 14: what is printed by mistake holds no password either."""
+def test_the_repr_of_a_store_has_no_url():
+    """Law 14: text that is printed by mistake has no password either."""
     direct = quote(f"postgresql://u:{SECRET}@i/db", safe="")
     store = PostgresStore(f"postgresql://u:{SECRET}@h/db?pooler=transaction&direct={direct}")
     seen = [store, store.database, store.database.url, store.database.url.listening, store.database.connections]
@@ -295,8 +295,8 @@ def test_a_store_shows_no_url():
     assert str(store.database.url.listening) == "PostgreSQL at i:5432"
 
 
-def test_a_driver_that_is_not_installed():
-    """ST-6: who has not installed the driver is told how to."""
+def test_a_missing_driver_is_an_error_with_a_hint():
+    """ST-6: the hint says how to install it."""
     without = "import sys; sys.modules['psycopg_pool'] = None; from wakelog.__main__ import main; sys.exit(main())"
     words = [sys.executable, "-c", without, "ls", "--store", "postgresql://h/db"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
@@ -324,7 +324,7 @@ def test_a_driver_that_is_not_installed():
         ('connection failed: FATAL:  database "x" does not exist', StoreError),
     ],
 )
-def test_what_is_worth_another_try(text, kind):
-    """Law 4: a server that is away may come back; a wrong password, name or certificate stays wrong."""
+def test_only_temporary_errors_are_retried(text, kind):
+    """Law 4: a server that is down may come back; a wrong password, name or certificate stays wrong."""
     error = connection_error(psycopg.OperationalError(text), PostgresUrl("postgresql://user@host/name"))
     assert type(error) is kind

@@ -1,4 +1,4 @@
-"""Following in PostgreSQL: a notice wakes who waits, and where none can come, looking is enough."""
+"""RUN-10: following in PostgreSQL: a notification wakes followers, and where none can arrive, polling is enough."""
 
 import contextlib
 import threading
@@ -28,7 +28,7 @@ def rig(postgres_url):
 
 
 class Follower:
-    """Somebody who follows session `s`. `look_s`: how long it waits before it looks without being told."""
+    """A follower of session `s`. `look_s`: how long it waits before it polls without a notification."""
 
     def __init__(self, store, *, look_s):
         self.store = store
@@ -53,7 +53,7 @@ class Follower:
             yield noted
 
     def follow(self, *, after=0, pieces=None):
-        """Begins to follow; returns when it has looked and waits: what comes now is news."""
+        """Start to follow; returns when it has read and waits: entries that come now are new."""
         self._waits.clear()
         found = self._pool.submit(self.store.follow, "s", after=after, pieces=pieces or {}, timeout_s=PATIENCE_S + 10)
         assert self._waits.wait(PATIENCE_S)
@@ -65,7 +65,7 @@ class Follower:
 
 @pytest.fixture
 def follower(rig):
-    """One that never looks by itself: only a notice can wake it."""
+    """One that never polls: only a notification can wake it."""
     follower = Follower(rig.again(), look_s=1_000.0)
     yield follower
     follower.close()
@@ -82,8 +82,8 @@ ACTS = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_notice_wakes(rig, follower, act):
-    """RUN-10: who waits is woken by whatever is added, without looking."""
+def test_a_notification_wakes_a_follower(rig, follower, act):
+    """RUN-10: without polling."""
     make(rig.store, "t")
     news = follower.follow()
     ACTS[act](rig.store)
@@ -92,8 +92,8 @@ def test_a_notice_wakes(rig, follower, act):
     assert [piece.raw for piece in got.pieces] == ([b"piece"] if act == "journal" else [])
 
 
-def test_one_who_follows_on_is_woken_again(rig, follower):
-    """RUN-10: the connection that listens is kept from one wait to the next, also for another session."""
+def test_a_follower_is_woken_again(rig, follower):
+    """RUN-10: the listening connection is kept from one wait to the next, also for another session."""
     for number in range(3):
         news = follower.follow(after=number)
         rig.store.append("s", body(f"m{number}"), after=number)
@@ -101,8 +101,8 @@ def test_one_who_follows_on_is_woken_again(rig, follower):
     assert len(rig.run(LISTENING)) == 1
 
 
-def test_a_notice_passes_a_pooler(rig, pgbouncer, postgres_url):
-    """RUN-10: behind a pooler who waits listens on the way past it, and who writes sends through it."""
+def test_notifications_work_with_a_pooler(rig, pgbouncer, postgres_url):
+    """RUN-10: a follower listens on a direct connection, and writers notify through the pooler."""
     pooled = f"{pgbouncer.url(postgres_url)}?pooler=transaction&direct={quote(postgres_url, safe='')}"
     through = PostgresRig(pooled, direct=postgres_url)
     follower = Follower(through.store, look_s=1_000.0)
@@ -113,8 +113,8 @@ def test_a_notice_passes_a_pooler(rig, pgbouncer, postgres_url):
     through.close()
 
 
-def test_nobody_is_told_where_nobody_listens(rig):
-    """ST-6: a notice makes the server's commits wait for one another, so that none is sent for nothing."""
+def test_no_notification_is_sent_without_followers(rig):
+    """ST-6: a notification makes commits of the server wait for one another."""
     with psycopg.connect(rig.url, autocommit=True) as other:
         other.execute("LISTEN wakelog")
         rig.store.append("s", body("m1"), after=0)
@@ -124,8 +124,8 @@ def test_nobody_is_told_where_nobody_listens(rig):
     assert [notice.payload for notice in heard] == ["the end"]
 
 
-def test_who_goes_on_waiting_stays_known(rig, follower, monkeypatch):
-    """RUN-10: a follower says again that it follows before those who append stop telling it."""
+def test_a_follower_renews_its_registration(rig, follower, monkeypatch):
+    """RUN-10: before it expires and writers stop to notify it."""
     monkeypatch.setattr("wakelog.stores.postgres.notifications._FOLLOWED_S", 0.4)
     follower.look_every(0.05)
     follower.follow()
@@ -134,8 +134,8 @@ def test_who_goes_on_waiting_stays_known(rig, follower, monkeypatch):
     rig.store.append("s", body("m1"), after=0)
 
 
-def test_who_does_not_hear_looks(rig, postgres):
-    """RUN-10: a listener whose connection was cut, or whose name was lost, sees what is new all the same."""
+def test_a_follower_without_notifications_polls(rig, postgres):
+    """RUN-10: with a cut connection or a lost registration it sees new entries all the same."""
     follower = Follower(rig.again(), look_s=0.1)
     news = follower.follow()
     rig.run("UPDATE wakelog.logs SET followed = NULL")
@@ -152,8 +152,8 @@ def test_who_does_not_hear_looks(rig, postgres):
     follower.close()
 
 
-def test_who_does_not_wait_does_not_listen(rig, follower):
-    """A bound on everything: the server keeps no notices for a follower that has stopped to ask."""
+def test_a_follower_that_stops_waiting_stops_listening(rig, follower):
+    """The server keeps no notifications for it."""
     news = follower.follow()
     rig.store.append("s", body("m1"), after=0)
     news.result(PATIENCE_S)

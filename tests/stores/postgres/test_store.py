@@ -1,4 +1,4 @@
-"""The PostgreSQL store passes the suite, directly and through a pooler; what is its own is shown behind it."""
+"""The PostgreSQL store passes the suite, directly and through a pooler; other tests are about this store alone."""
 
 import multiprocessing
 import threading
@@ -11,7 +11,7 @@ from wakelog.errors import LeaseLost
 from wakelog.log.seal import find_seq
 from wakelog.ports.stores import AppendRequest, Lease, SealedLine
 from wakelog.stores import open_store
-from wakelog.stores.database.tables import Addition, Row
+from wakelog.stores.database.tables import Addition, Row, StoredRow
 from wakelog.stores.postgres import PostgresStore
 from wakelog.stores.postgres.connections import Connections
 from wakelog.testing.store_rig import body, log_bytes, make, take_lease
@@ -20,7 +20,7 @@ from wakelog.testing.store_suite import StoreSuite
 
 @pytest.fixture
 def direct(postgres_url):
-    """A store that speaks with the server itself."""
+    """A store with a direct connection."""
     rig = PostgresRig(postgres_url)
     yield rig
     rig.close()
@@ -28,7 +28,7 @@ def direct(postgres_url):
 
 @pytest.fixture
 def pooled(pgbouncer_url, postgres_url):
-    """A store behind a pooler: what one transaction leaves in a connection, another client may meet."""
+    """A store behind a pooler: settings that one transaction leaves in a connection may be met by another client."""
     rig = PostgresRig(f"{pgbouncer_url}?pooler=transaction", direct=postgres_url)
     yield rig
     rig.close()
@@ -46,8 +46,8 @@ class TestThroughAPooler(StoreSuite):
         return pooled
 
 
-def test_a_url_is_all_it_takes(postgres_url):
-    """ST-6: both spellings of the scheme name the store."""
+def test_both_url_schemes_open_the_store(postgres_url):
+    """ST-6."""
     for url in (postgres_url, postgres_url.replace("postgresql:", "postgres:")):
         store = open_store(url)
         assert isinstance(store, PostgresStore)
@@ -56,12 +56,17 @@ def test_a_url_is_all_it_takes(postgres_url):
 
 
 def test_an_append_is_one_round_trip(direct, monkeypatch):
-    """ST-6: whoever knows the end of a log asks the server once for an append."""
+    """ST-6: a writer that knows the end of a log sends one request for an append."""
     make(direct.store)
     direct.store.append("s", body("m1"), after=0)
     asked = []
     run = Connections.run
-    monkeypatch.setattr(Connections, "run", lambda *given, **options: asked.append(given[1]) or run(*given, **options))
+
+    def noted(*given, **options):
+        asked.append(given[1])
+        return run(*given, **options)
+
+    monkeypatch.setattr(Connections, "run", noted)
     direct.store.append("s", body("m2"), after=1)
     assert len(asked) == 1
     direct.store.append_all([AppendRequest("s", body("m3"), 2)])
@@ -71,8 +76,8 @@ def test_an_append_is_one_round_trip(direct, monkeypatch):
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_opposite_orders_never_wait_for_each_other(direct):
-    """LOG-10: writers of the same sessions, one forwards and one backwards, get through without a deadlock."""
+def test_appends_in_opposite_orders_cause_no_deadlock(direct):
+    """LOG-10: writers of the same sessions, one forwards and one backwards."""
     sessions = [f"s{number:02}" for number in range(12)]
     for session in sessions:
         make(direct.store, session)
@@ -96,8 +101,8 @@ def test_opposite_orders_never_wait_for_each_other(direct):
         assert [find_seq(line.raw) for line in direct.store.load(session)] == list(range(26))
 
 
-def test_each_addition_is_judged_for_itself(direct):
-    """LOG-10: those that are let in and those that are not are told apart, also of one log, in the order given."""
+def test_each_addition_is_accepted_or_refused_separately(direct):
+    """LOG-10: also several of one log, in the given order."""
     for session in ("a", "b", "c"):
         make(direct.store, session)
     tables = direct.store._tables
@@ -117,8 +122,8 @@ def test_each_addition_is_judged_for_itself(direct):
     assert [row.number for row in tables.rows("c", after=0, budget=10**6)] == [1, 2, 3, 4]
 
 
-def test_what_others_said_already_has_less_to_be_found_by(direct):
-    """Law 12: rows whose id or seq is taken are kept like any others, whether they come together or later."""
+def test_rows_with_a_taken_id_or_seq_are_stored(direct):
+    """Law 12: they are kept like any others, whether they come together or later."""
     make(direct.store)
     tables = direct.store._tables
     size = tables.last("s").size
@@ -145,8 +150,8 @@ def list_of(store, append):
 
 
 @pytest.mark.parametrize("act", FENCED)
-def test_a_fence_is_judged_when_it_is_the_turn(direct, act):
-    """Law 6: who asked while the lease was its own, and had to wait while another took it, is not let in."""
+def test_a_fence_is_checked_under_the_lock(direct, act):
+    """Law 6: a writer that waited while another took the lease is refused."""
     make(direct.store)
     make(direct.store, "t")
     lease = take_lease(direct.store, "a1", "one", after=0)
@@ -164,12 +169,13 @@ def test_a_fence_is_judged_when_it_is_the_turn(direct, act):
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rows_come_in_bounded_pieces(direct):
-    """A bound on everything: neither a long log nor long lines are fetched at once, and no row is left out."""
+def test_rows_are_fetched_in_limited_pages(direct):
+    """LOG-16: neither a long log nor long lines are fetched at once, and no row is left out."""
     lines = [b"%d %s\n" % (number, b"x" * (number % 7 * 1_000)) for number in range(2_500)]
     direct.store.adopt("s", "crab_user_1", b"".join(lines))
     tables = direct.store._tables
-    forwards, backwards = [], []
+    forwards: list[StoredRow] = []
+    backwards: list[StoredRow] = []
     while rows := tables.rows("s", after=forwards[-1].number if forwards else 0, budget=50_000):
         assert len(rows) <= 1_000
         assert sum(len(row.raw) for row in rows) <= 50_000
@@ -181,8 +187,8 @@ def test_rows_come_in_bounded_pieces(direct):
     assert [len(tables.rows("s", after=6, budget=1)), len(tables.rows_before("s", before=8, budget=1))] == [1, 1]
 
 
-def test_a_row_that_is_gone_costs_only_itself(direct):
-    """Law 9: what somebody removed from the table is missed; everything behind it is still served."""
+def test_a_deleted_row_affects_no_other_row(direct):
+    """Law 9: it is reported as missing; everything after it is still served."""
     make(direct.store)
     for number in range(5):
         direct.store.append("s", body(f"m{number}"), after=number)
@@ -192,7 +198,7 @@ def test_a_row_that_is_gone_costs_only_itself(direct):
     assert [find_seq(line.raw) for line in fresh.tail("s")] == [5, 4, 1]
 
 
-def test_a_listing_is_fetched_in_pieces(direct, monkeypatch):
+def test_a_listing_is_fetched_in_pages(direct, monkeypatch):
     """ST-5: every session is listed once, however many there are."""
     monkeypatch.setattr("wakelog.stores.postgres.tables._SESSIONS_PAGE_MAX", 3)
     names = {make(direct.store, f"s{number}") for number in range(10)}
@@ -200,8 +206,8 @@ def test_a_listing_is_fetched_in_pieces(direct, monkeypatch):
     assert (len(listed), set(listed)) == (10, names)
 
 
-def test_numbers_beyond_counting(direct):
-    """Law 13: a name or a seq that no column can hold does no harm."""
+def test_numbers_too_large_for_a_column_do_no_harm(direct):
+    """Law 13: in a name or a seq."""
     name = "crab_user_" + "9" * 40
     assert direct.store.adopt("s", name, b'{"type":"session","id":"s"}\n') == name
     assert make(direct.store, "t") == "crab_user_1"
@@ -211,8 +217,8 @@ def test_numbers_beyond_counting(direct):
 # ── durability ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_acknowledged_is_on_disk_even_where_that_is_not_the_default(own_postgres):
-    """Law 4: on a server that commits without waiting for its disk, an append does wait; a crash takes none."""
+def test_appends_are_synced_where_the_server_default_is_not(own_postgres):
+    """Law 4: on a server with asynchronous commits an append waits for the disk; a crash loses none."""
     url = own_postgres.new_database()
     with own_postgres.connect() as server:
         server.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
@@ -248,7 +254,7 @@ def _make_one(store):
 
 
 def backend(store):
-    """The process of the server that answers this store."""
+    """The process of the server that serves this store."""
     return store.database.connections.run("SELECT pg_backend_pid()")[0][0]
 
 
@@ -271,8 +277,8 @@ def test_a_forked_process_has_connections_of_its_own(direct):
     assert [find_seq(line.raw) for line in direct.store.load("s")] == [0, 1, 2]
 
 
-def test_closing_lets_go(direct):
-    """A closed store holds no connection, and opens one when it is used again."""
+def test_a_closed_store_holds_no_connection(direct):
+    """It opens one when it is used again."""
     make(direct.store)
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'wakelog'"
     assert direct.run(others)[0][0] > 0
@@ -282,7 +288,7 @@ def test_closing_lets_go(direct):
 
 
 def test_more_threads_than_connections(direct):
-    """A bound on everything: whoever finds all connections in use waits for one."""
+    """LOG-10: a thread waits for a free connection."""
     sessions = [f"s{number}" for number in range(24)]
     for session in sessions:
         make(direct.store, session)

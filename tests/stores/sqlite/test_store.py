@@ -1,4 +1,4 @@
-"""The SQLite store passes the suites; what is its own (one file, its modes, its schema) is shown below them."""
+"""The SQLite store passes the suites; the tests below them are about its file, its modes and its schema."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ class SqliteRig:
         self.now += seconds
 
     def plant(self, session, raw):
-        """Rows as a stranger would add them: bytes and nothing derived."""
+        """Add rows as another program would: bytes and nothing derived."""
         with self.store.file.writing() as db:
             key, rows, size = db.execute(
                 "SELECT session, max(lines.number), size FROM lines JOIN logs ON session = logs.key WHERE logs.id = ?",
@@ -99,7 +99,7 @@ def path(tmp_path):
 
 
 def test_files_are_private(path):
-    """ST-2: 0600 in a folder of 0700, and nothing beside it but what SQLite needs and the lock."""
+    """ST-2: 0600 in a folder of 0700, and nothing beside it but SQLite's own files and the lock."""
     store = SqliteStore(path)
     make(store)
     store.append("s", body("m1"), after=0)
@@ -114,8 +114,8 @@ def test_files_are_private(path):
     }
 
 
-def test_reading_makes_nothing(path):
-    """Law 9: asking a store that is not there gives nothing, and leaves nothing."""
+def test_reading_creates_nothing(path):
+    """Law 9: reading a store that does not exist returns nothing, and creates nothing."""
     store = SqliteStore(path)
     assert list(store.sessions()) == []
     assert list(store.blobs.stored()) == []
@@ -127,7 +127,7 @@ def test_reading_makes_nothing(path):
 
 
 def test_commits_are_synced(path):
-    """Law 4: a write-ahead log, synced at every commit; journals and entries that need it not go without."""
+    """Law 4: a write-ahead log, synced at every commit; journals and entries that need no sync are not."""
     store = SqliteStore(path)
     make(store)
     kept = {"sync": 2, "quick": 1}
@@ -138,7 +138,7 @@ def test_commits_are_synced(path):
 
 
 def test_columns_are_derived(path):
-    """Law 12: what stands beside the bytes is what they say, or nothing; hostile words stay out of the columns."""
+    """Law 12: the columns beside the bytes are derived from them, or empty; hostile text stays out of the columns."""
     store = SqliteStore(path)
     make(store)
     said = b'{"type":"message","id":"m1","parentId":"s","timestamp":"2026-01-01T10:00:00.250Z","message":null}'
@@ -154,8 +154,8 @@ def test_columns_are_derived(path):
     ]
 
 
-def test_an_id_that_stands_in_the_log_already(path):
-    """Law 4: an entry is in a log once, also for who believes that the log has gone on without it."""
+def test_an_id_is_stored_once(path):
+    """Law 4: an entry is in a log once, also for a writer that expects an older end of the log."""
     store = SqliteStore(path)
     make(store)
     for at in range(3):
@@ -166,8 +166,8 @@ def test_an_id_that_stands_in_the_log_already(path):
     assert store.append("s", body("m3"), after=3).seq == 4
 
 
-def test_who_is_let_in_is_said_of_each(path):
-    """LOG-10: one that is refused takes nobody along, and nothing of a first try is left."""
+def test_each_append_of_a_group_has_its_own_result(path):
+    """LOG-10: a refused one affects no other, and nothing of a first try is left."""
     store = SqliteStore(path)
     for name in "abc":
         make(store, name, sender=name)
@@ -179,8 +179,8 @@ def test_who_is_let_in_is_said_of_each(path):
     assert [tables.last(name).number for name in "abc"] == [2, 1, 2]
 
 
-def test_a_file_in_the_place_of_another(path, tmp_path):
-    """LOG-10: what is remembered of a file is not believed of another that was put in its place, a backup say."""
+def test_a_replaced_file_is_read_anew(path, tmp_path):
+    """LOG-10: cached state of a file is not used for another one in its place, such as a backup."""
     store, other = SqliteStore(path), SqliteStore(str(tmp_path / "other.db"))
     for name in ("s", "t"):
         make(store, name, sender=name)
@@ -198,8 +198,8 @@ def test_a_file_in_the_place_of_another(path, tmp_path):
 
 
 @pytest.mark.parametrize("version", [step.version for step in migrations("sqlite")])
-def test_a_store_of_every_earlier_schema_is_brought_up_to_date(path, version):
-    """Law 1, law 12: what was written under an older schema is read as it is, and goes on under the newest one."""
+def test_every_earlier_schema_is_read_and_upgraded(path, version):
+    """Laws 1 and 12: entries written under an older schema are read as they are, and the store is upgraded."""
     os.makedirs(os.path.dirname(path))
     raw = b'{"v":1,"seq":0,"type":"session","id":"s","version":1,"number":1}\n'
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -236,7 +236,7 @@ def test_a_newer_schema_is_left_alone(path):
 
 
 def test_another_programs_database_is_left_alone(tmp_path):
-    """Law 13: nothing is written into a database that is not ours."""
+    """Law 13: nothing is written into a database of another program."""
     path = str(tmp_path / "theirs.db")
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE logs (theirs TEXT)")
@@ -248,8 +248,8 @@ def test_another_programs_database_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("use", [make, lambda store: list(store.sessions())], ids=["written", "read"])
-def test_what_is_no_store_is_left_alone(tmp_path, use):
-    """Law 13: a text, or a database that says whose it is, is refused, and nothing is left beside it."""
+def test_a_file_that_is_not_a_store_is_left_alone(tmp_path, use):
+    """Law 13: a text file, or a database with another application id, is refused, and no file is left beside it."""
     (tmp_path / "text").write_text("# Words\n" * 500)
     with contextlib.closing(sqlite3.connect(tmp_path / "theirs")) as db:
         db.execute("CREATE TABLE t (x)")
@@ -262,8 +262,8 @@ def test_what_is_no_store_is_left_alone(tmp_path, use):
     assert sorted(os.listdir(tmp_path)) == ["text", "theirs"]
 
 
-def test_a_forked_child_opens_its_own(path):
-    """Law 4: connections and locks belong to the process that opened them; parent and child both go on."""
+def test_a_forked_child_opens_its_own_connection(path):
+    """Law 4: connections and locks belong to the process that opened them; parent and child both continue."""
     store = SqliteStore(path)
     make(store)
     store.append("s", body("m1"), after=0)
@@ -280,7 +280,7 @@ def test_a_forked_child_opens_its_own(path):
 
 
 def test_a_closed_store_opens_again(path):
-    """ports.Store: using a closed store opens it anew."""
+    """Law 12: using a closed store opens it again."""
     store = SqliteStore(path)
     make(store)
     store.close()
@@ -290,7 +290,7 @@ def test_a_closed_store_opens_again(path):
 
 
 def test_a_long_log_is_read_in_parts(path):
-    """Law 12: rows come a few at a time, whatever their size; none is left out at a border."""
+    """Law 12: rows are read a few at a time, whatever their size; none is left out at a boundary."""
     store = SqliteStore(path)
     make(store)
     texts = ["x" * size for size in (10, 9_000_000, 10, 5_000_000)] + ["short"] * 2_500
@@ -304,8 +304,8 @@ def test_a_long_log_is_read_in_parts(path):
     assert len(list(store.load("s", after=700))) == len(texts) - 700
 
 
-def test_a_store_at_rest_is_one_file(path):
-    """ST-6: whoever copies the file of a store that nobody uses has all of it."""
+def test_a_closed_store_is_one_file(path):
+    """ST-6: a copy of the file of an unused store is complete."""
     program = (
         "import sys; from wakelog.stores.sqlite import SqliteStore; from wakelog.testing.store_rig import body, make\n"
         "store = SqliteStore(sys.argv[1]); make(store); store.append('s', body('m1'), after=0)"
@@ -319,7 +319,7 @@ def test_a_store_at_rest_is_one_file(path):
 
 
 def test_first_lines_are_found_by_an_index(tmp_path):
-    """ST-1: `latest` looks at the sessions of one stem, however many others there are."""
+    """ST-1: `latest` reads the sessions of one stem, however many others there are."""
     store = SqliteStore(str(tmp_path / "store.db"))
     make(store)
     with store.file.reading() as db:
@@ -330,7 +330,7 @@ def test_first_lines_are_found_by_an_index(tmp_path):
 
 
 def test_a_file_that_another_program_locks_is_busy(tmp_path):
-    """Law 4: a lock of another program is waited for up to the limit; a refused append is then done once."""
+    """Law 4: a lock of another program is waited for up to the limit; a refused append can be repeated."""
     store = SqliteStore(str(tmp_path / "s.db"), lock_wait=LockWait(timeout_s=0.01))
     make(store)
     with contextlib.closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:

@@ -1,4 +1,4 @@
-"""The client that the conformance suite drives: it lists what a server has, and calls each tool once.
+"""The client that the conformance suite runs: it lists the tools of a server, and calls each once.
 
 python -m tests.tools.mcp.conforming URL
 """

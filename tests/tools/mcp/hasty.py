@@ -1,4 +1,4 @@
-"""Somebody who leaves again and again, every moment, while a server is still ending.
+"""A program that cancels leaving the pool again and again while a server is still ending.
 
 python -m tests.tools.mcp.hasty MANNER
 """

@@ -1,10 +1,10 @@
-"""An MCP server in plain Python, for what a server of the SDK would never do. It starts fast and behaves as told.
+"""An MCP server in plain Python, for behaviour that the SDK's server never shows. It starts fast.
 
     python -I -S plain_server.py [MANNER]
 
 Manners: `old` dies of a greeting it does not know, `ignoring` does not answer one, `mute` never answers, `dead` says
 something and ends, `babble` puts a line that is no message before every answer, `endless` lists for ever, `deaf` ends
-neither with its input nor when it is asked to, `foreign` is as deaf and speaks a version that nobody knows, `malformed`
+neither with its input nor when it is asked to, `foreign` is as deaf and speaks an unknown version, `malformed`
 lists some things that are no tools, `growing` has one tool more each time it lists them. Its tools do what they are
 called; `hang` adds a line to a file and never answers, `stall` answers if it finds one there already, `progress` tells
 nonsense on the way.

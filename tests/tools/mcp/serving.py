@@ -1,4 +1,4 @@
-"""How the tests reach servers: the plain one and the one of the SDK, as values and as running processes."""
+"""Servers for the tests: the plain one and the one of the SDK, as values and as running processes."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ SDK = "tests.tools.mcp.sdk_server"
 
 
 def children(number):
-    """The processes that a process has, zombies included."""
+    """The child processes of a process, zombies included."""
     found = set()
     for path in glob.glob(f"/proc/{number}/task/*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, encoding="utf-8") as file:
@@ -27,7 +27,7 @@ def children(number):
 
 
 def running_servers(number, without=()):
-    """The servers that run below a process: its descendants that are no guard, except those below `without`."""
+    """The servers below a process: its descendants that are not guards, except those below `without`."""
     guards = children(number) - set(without)
     found = set()
     while guards:
@@ -38,7 +38,7 @@ def running_servers(number, without=()):
 
 
 def _command(number):
-    """The words that a process was started with; none if it has ended."""
+    """The command line of a process; empty if it has ended."""
     try:
         with open(f"/proc/{number}/cmdline", encoding="utf-8", errors="replace") as file:
             return file.read().split("\0")
@@ -65,7 +65,7 @@ class Asked:
 
 @contextlib.asynccontextmanager
 async def asking(server, cwd="", notices=None):
-    """The tools of a server, listed and at hand."""
+    """The tools of a server, listed and ready to call."""
     heard = [] if notices is None else notices
     async with ServerPool(notice=heard.append) as servers:
         declared = await servers.list_tools(server, cwd)
@@ -73,7 +73,7 @@ async def asking(server, cwd="", notices=None):
 
 
 def outcome(server, name, /, **arguments):
-    """One call of one tool."""
+    """The outcome of one call of one tool."""
 
     async def main():
         async with asking(server) as asked:
@@ -84,7 +84,7 @@ def outcome(server, name, /, **arguments):
 
 @contextlib.contextmanager
 def listening(folder, *manner):
-    """The server of the SDK on the loopback; gives the process and the URL."""
+    """The server of the SDK on the loopback; yields the process and the URL."""
     port = os.path.join(folder, "port")
     with contextlib.suppress(FileNotFoundError):
         os.remove(port)

@@ -1,4 +1,4 @@
-"""The client scenarios of the protocol's own conformance suite that apply to us.
+"""The client scenarios of the protocol's conformance suite that apply to wakelog.
 
 The others test what we do not do: asking people on behalf of a server (elicitation), and OAuth. The suite and the
 Node it needs come from `make test`; a machine without them fails here and says so.
@@ -19,7 +19,7 @@ SUITE = MODULES / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
 
 
 @pytest.mark.parametrize(("scenario", "checks"), [("initialize", 1), ("tools_call", 1), ("sse-retry", 3)])
-def test_a_client_scenario(scenario, checks, tmp_path):
+def test_a_client_scenario_passes(scenario, checks, tmp_path):
     assert SUITE.exists(), "the conformance suite of MCP is not here: `make .node/.ready` fetches it"
     (node,) = MODULES.glob("node-linux-*/bin/node")
     client = shlex.join([sys.executable, "-m", "tests.tools.mcp.conforming"])

@@ -1,4 +1,4 @@
-"""A listing that holds what is no tool: by the measure of each version of the protocol, and never more than that."""
+"""Malformed tools in a listing are removed by the schema of the protocol version, and nothing else is."""
 
 import pytest
 
@@ -25,27 +25,27 @@ PAGES = {
         (None, "without a name", ""),
     ],
 )
-def test_one_that_is_none_is_taken_off(version, tool, name, where):
-    """RUN-7: what the others say is not touched, and their order neither."""
+def test_a_malformed_tool_is_removed(version, tool, name, where):
+    """RUN-7: the other tools and their order are unchanged."""
     other = {**FINE, "name": "other", "strange": [1]}
     page = {"tools": [FINE, tool, other], **PAGES[version]}
     assert split_invalid_tools(page, version) == ([FINE, other], [(name, WORDS + where)])
 
 
 @pytest.mark.parametrize("version", PAGES)
-def test_a_page_that_is_sound_or_at_fault_itself_stays_as_it_is(version):
-    """What is wrong with a page is no fault of its tools: the SDK says it."""
+def test_a_valid_page_and_a_malformed_page_are_unchanged(version):
+    """An error of the page itself is reported by the SDK."""
     sound = {"tools": [FINE], **PAGES[version]}
     assert split_invalid_tools(sound, version) == ([FINE], [])
     wrong = {"tools": [FINE, None], **PAGES[version], "nextCursor": 3}
     assert split_invalid_tools(wrong, version) == ([FINE, None], [])
 
 
-def test_a_version_that_nobody_knows():
+def test_a_page_of_an_unknown_protocol_version_is_unchanged():
     assert split_invalid_tools({"tools": [FINE, None]}, "1999-01-01") == ([FINE, None], [])
 
 
-def test_what_is_a_page():
+def test_only_listing_results_are_pages():
     assert is_tool_page({"tools": []})
     assert not is_tool_page({"tools": {}})
     assert not is_tool_page({"content": []})

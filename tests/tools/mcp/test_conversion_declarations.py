@@ -1,4 +1,4 @@
-"""What the model is told of a server's tools: names, words, bounds; and the way back from the log (RUN-19)."""
+"""RUN-19: declarations of a server's tools for the model: names, texts, limits; and the way back from the log."""
 
 import re
 
@@ -23,13 +23,13 @@ def _listed(name, description="Does it.", schema=None, **hints):
 # ── names ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_plain_name_stays_plain():
+def test_a_valid_name_is_unchanged():
     assert tool_name("files", "read_file") == "mcp__files__read_file"
     assert tool_name("my-files_2", "a__b") == "mcp__my-files_2__a__b"
 
 
-def test_what_does_not_fit_is_changed_the_same_way_for_ever():
-    """A name in an old log must find its tool: these are written down."""
+def test_an_invalid_name_is_always_changed_in_the_same_way():
+    """A name in an old log must find its tool, so the expected names are fixed here."""
     assert tool_name("files", "read file") == "mcp__files__read_file_d8793cb6"
     assert tool_name("files", "x" * 80) == f"mcp__files__{'x' * 43}_5179a044"
 
@@ -39,13 +39,13 @@ _TOOLS = st.text("ab_-. é\0", max_size=70)
 
 
 @given(st.lists(st.tuples(_SERVERS, _TOOLS), unique=True, max_size=8))
-def test_names_fit_every_provider_and_are_told_apart(pairs):
+def test_names_are_valid_for_every_provider_and_unique(pairs):
     names = [tool_name(*pair) for pair in pairs]
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
     assert len(set(names)) == len(names)
 
 
-def test_servers_whose_names_run_into_those_of_tools():
+def test_names_of_servers_and_tools_cannot_be_confused():
     assert len({tool_name("a", "b__c"), tool_name("a__b", "c"), tool_name("a", "_b"), tool_name("a_", "b")}) == 4
 
 
@@ -64,8 +64,8 @@ def test_servers_whose_names_run_into_those_of_tools():
         ({"readOnlyHint": "yes"}, "never"),
     ],
 )
-def test_hints_count_from_those_who_are_trusted(hints, word):
-    """DESIGN 5: by trusted hints, else never."""
+def test_hints_count_only_from_trusted_servers(hints, word):
+    """RUN-6: the replay word follows the hints of a trusted server; otherwise it is `never`."""
     assert replay_of(TRUSTED, hints) == word
     assert replay_of(SERVER, hints) == "never"
 
@@ -73,7 +73,7 @@ def test_hints_count_from_those_who_are_trusted(hints, word):
 # ── what is declared ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_tool_is_told_as():
+def test_the_declaration_of_a_tool():
     (told,) = declare_tools(TRUSTED, [_listed("read file", readOnlyHint=True)]).tools
     assert told == {
         "name": tool_name("files", "read file"),
@@ -85,8 +85,8 @@ def test_what_a_tool_is_told_as():
     assert parse_source(told) == ToolSource(TRUSTED, "read file")
 
 
-def test_the_order_of_a_listing_means_nothing():
-    """Law 8: the front of the context does not change because a server shuffles its list."""
+def test_the_order_of_a_listing_does_not_matter():
+    """Law 8: the beginning of the context does not change when a server reorders its list."""
     listed = [_listed("b"), _listed("a"), _listed("c")]
     assert canonical_json(declare_tools(SERVER, listed).tools) == canonical_json(
         declare_tools(SERVER, listed[::-1]).tools
@@ -94,7 +94,7 @@ def test_the_order_of_a_listing_means_nothing():
 
 
 def test_hostile_listings():
-    """Law 13: what cannot be declared is left out and said, what can is bounded and shows what it holds."""
+    """Law 13: tools that cannot be declared are left out with a notice, others are limited in size and escaped."""
     deep = {"type": "object", "properties": {}}
     for _ in range(100_000):
         deep = {"type": "object", "properties": {"a": deep}}
@@ -126,7 +126,7 @@ def test_hostile_listings():
     assert all("of the MCP server files is left out: " in line and "\n" not in line for line in found.left_out)
 
 
-def test_a_server_without_end():
+def test_the_number_of_tools_is_limited():
     found = declare_tools(SERVER, [_listed(f"t{number}") for number in range(600)])
     assert len(found.tools) == 512
     assert len(found.left_out) == 11
@@ -136,7 +136,7 @@ def test_a_server_without_end():
 # ── from the log ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tools_of_others_are_none_of_ours():
+def test_declarations_of_other_sources_are_ignored():
     assert parse_source({"name": "read", "replay": "safe"}) is None
     assert parse_source({"name": "read", "from": {"elsewhere": {}}}) is None
 
@@ -144,14 +144,14 @@ def test_tools_of_others_are_none_of_ours():
 @pytest.mark.parametrize(
     "value", ["x", {}, {"tool": 3}, {"tool": "t"}, {"tool": "t", "name": "a", "command": ["x"], "sandbox": "none"}]
 )
-def test_a_source_that_cannot_be_read(value):
-    """A key that nobody knows may be a bound that nobody would keep: the tool is then not at hand."""
+def test_an_invalid_source_is_refused(value):
+    """An unknown key may be a limit that would not be kept: the tool is not available then."""
     with pytest.raises(UsageError):
         parse_source({"name": "mcp__a__t", "from": {"mcp": value}})
 
 
 @pytest.mark.parametrize("name", ["read", "mcp__other__t", 3, None])
-def test_a_tool_that_goes_by_another_name(name):
-    """Law 13: who approves `read` does not approve somebody's program; a log cannot put one behind that name."""
+def test_a_name_that_does_not_match_its_server_is_refused(name):
+    """Law 13: an approval of `read` is not an approval of another program under that name."""
     with pytest.raises(UsageError, match="has a name that does not match its origin"):
         parse_source({"name": name, "from": {"mcp": {**SERVER.value, "tool": "t"}}})

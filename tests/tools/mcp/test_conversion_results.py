@@ -1,4 +1,4 @@
-"""Results in text: nothing that a server sent is lost in silence."""
+"""Results of servers as text: every part that a server sent is in it or named in it."""
 
 from wakelog.log.content import Audio, Image
 from wakelog.ports.runtime import ToolOutcome
@@ -22,7 +22,7 @@ def test_an_error_is_an_error():
     )
 
 
-def test_structured_content_speaks_where_there_is_no_text():
+def test_structured_content_is_used_where_there_is_no_text():
     assert outcome_of({"content": [], "structuredContent": {"b": 1, "a": [2]}}) == ToolOutcome('{"a":[2],"b":1}')
     assert outcome_of({"content": [_text("b is 1")], "structuredContent": {"b": 1}}) == ToolOutcome("b is 1")
     image = {"type": "image", "data": "", "mimeType": "image/png"}
@@ -30,7 +30,7 @@ def test_structured_content_speaks_where_there_is_no_text():
     assert told.text == '[image: image/png, 0 bytes, not shown]\n{"b":1}'
 
 
-def test_what_is_no_text_is_named():
+def test_parts_that_are_not_text_are_named():
     parts = [
         _text("Look:"),
         {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
@@ -52,8 +52,8 @@ def test_what_is_no_text_is_named():
     ]
 
 
-def test_media_are_handed_on():
-    """LOG-12: images and audio, also inside resources, go with the text; what cannot be decoded is only named."""
+def test_media_are_passed_on():
+    """LOG-12: images and audio, also inside resources, are added to the text; undecodable ones are only named."""
     jpeg = {"uri": "file:///d", "blob": "aGVsbG8=", "mimeType": "image/jpeg"}
     parts = [
         {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
@@ -75,6 +75,6 @@ def test_media_are_handed_on():
     ]
 
 
-def test_how_far_it_has_come():
+def test_progress_as_text():
     assert progress_line(3, 10, "half\nway\x1b[2J") == "[3/10] half way [2J\n"
     assert progress_line(0.5, None, None) == "[0.5]\n"

@@ -1,4 +1,4 @@
-"""The guard: a server does not outlive whoever started it, however that one ends (DESIGN 5)."""
+"""RUN-7: the guard ends a server together with the process that started it, however that process ends."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ def _words(*command, parent=None):
 
 
 def _guarded(*command, parent=None):
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(_words(*command, parent=parent), **pipes)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(_words(*command, parent=parent), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def _heard(*command, said=b""):
@@ -30,7 +30,7 @@ def _heard(*command, said=b""):
         return guarding.communicate(said, timeout=PATIENCE_S)
 
 
-def test_it_passes_on_what_is_said():
+def test_it_passes_input_and_output():
     assert _heard("cat", said=b"one\ntwo") == (b"one\ntwo", b"[exit status 0]\n")
     size = 3_000_000
     output, _ = _heard("sh", "-c", f"head -c {size} /dev/zero | tr '\\0' '\\n'")
@@ -45,11 +45,11 @@ def test_it_passes_on_what_is_said():
         ("exec >&-; sleep 1000", b"[ended: it closed its output]\n"),
     ],
 )
-def test_how_it_ended_is_its_last_word(command, error):
+def test_its_last_line_says_how_the_server_ended(command, error):
     assert _heard("sh", "-c", command) == (b"", error)
 
 
-def test_what_cannot_be_started():
+def test_a_command_that_cannot_be_started():
     assert _heard("no-such-program") == (b"", b"cannot start no-such-program: No such file or directory\n")
 
 
@@ -60,8 +60,8 @@ def test_a_line_without_end():
 
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
-def test_asked_to_end(family):
-    """The whole group ends, with force if need be."""
+def test_sigterm_ends_the_whole_group(family):
+    """With SIGKILL if needed."""
     with _guarded("sh", "-c", family) as guarding:
         watched = Watched([int(word) for word in guarding.stdout.readline().split()])
         guarding.send_signal(signal.SIGTERM)
@@ -69,7 +69,7 @@ def test_asked_to_end(family):
         assert guarding.wait(60) == 0
 
 
-def test_what_a_server_leaves_running_ends_with_it():
+def test_child_processes_of_a_server_end_with_it():
     with _guarded("sh", "-c", "sleep 1000 & echo $!; read line") as guarding:
         watched = Watched([int(guarding.stdout.readline())])
         guarding.stdin.close()
@@ -78,7 +78,7 @@ def test_what_a_server_leaves_running_ends_with_it():
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
 def test_the_parent_is_killed(family):
-    """SIGKILL leaves no time to say goodbye: the guard sees it all the same."""
+    """The guard notices also SIGKILL of its parent."""
     program = (
         "import os, subprocess, sys, time\n"
         "subprocess.Popen([sys.executable, '-I', '-S', sys.argv[1], str(os.getpid()), 'sh', '-c', sys.argv[2]],"
@@ -99,7 +99,7 @@ def test_the_parent_is_killed(family):
 
 @pytest.mark.parametrize("family", [FAMILY, DEAF_FAMILY], ids=["kind", "deaf"])
 def test_the_guard_is_killed(family):
-    """RUN-7: SIGKILL for the process that was started here, and its group, ends the server all the same."""
+    """RUN-7: SIGKILL of the guard and its group ends the server all the same."""
     words = _words("sh", "-c", family)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as guarding:
         watched = Watched([int(word) for word in guarding.stdout.readline().split()])
@@ -107,8 +107,8 @@ def test_the_guard_is_killed(family):
         assert watched.all_end()
 
 
-def test_a_parent_that_is_gone_already():
-    """Nobody is there any more to be served: nothing is started."""
+def test_nothing_is_started_if_the_parent_has_ended():
+    """RUN-7: a server without a client is not started."""
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     with _guarded("echo", "started", parent=gone.pid) as guarding:

@@ -1,4 +1,4 @@
-"""How long servers live (RUN-7): shared by all who are inside, begun anew when they died, ended with the last one."""
+"""RUN-7: lifetime of servers: shared by all tasks inside the pool, restarted after a crash, ended with the last one."""
 
 import asyncio
 import json
@@ -25,10 +25,10 @@ async def _pids(servers, server=None):
     return [int(word) for word in (await servers.call(server or plain(), "pids", {})).text.split()]
 
 
-# ── who is inside ────────────────────────────────────────────────────────────────────────────────
+# ── entering and leaving ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_all_who_are_inside_share_a_server_and_it_ends_with_the_last():
+def test_tasks_inside_share_a_server_and_it_ends_with_the_last():
     async def main():
         servers = ServerPool()
         async with servers:
@@ -43,8 +43,8 @@ def test_all_who_are_inside_share_a_server_and_it_ends_with_the_last():
     assert (shared, ended, outside.is_error) == (True, True, True)
 
 
-def test_who_enters_while_servers_end_begins_with_none():
-    """One that is on its way out is nobody's server any more, and the new one is not ended with it."""
+def test_entering_while_servers_end_starts_new_ones():
+    """A server that is being ended is not used any more, and the new one is not ended with it."""
 
     async def main():
         servers = ServerPool()
@@ -62,7 +62,7 @@ def test_who_enters_while_servers_end_begins_with_none():
     assert after == still
 
 
-def test_one_set_of_servers_in_loop_after_loop():
+def test_one_pool_in_several_event_loops():
     servers = ServerPool()
 
     async def main():
@@ -73,7 +73,7 @@ def test_one_set_of_servers_in_loop_after_loop():
 
 
 def test_wakes_inside_share_a_server(tmp_path):
-    """Whoever enters the servers of a world keeps them from wake to wake; one that was killed is begun anew."""
+    """A pool that the caller has entered keeps servers from wake to wake; a killed one is restarted."""
     place = Place(tmp_path)
     place.begin(plain(), "pids")
     _script(tmp_path, 3)
@@ -104,7 +104,7 @@ async def _again(runtime, place):
 
 
 def _script(folder, turns):
-    """The model asks for the number of the server's process, turn after turn."""
+    """The model asks for the pid of the server in every turn."""
     call = {"toolCalls": [{"name": "mcp__plain__pids", "input": {}}]}
     lines = [json.dumps(line) + "\n" for line in [call, {"text": "Seen."}] * turns]
     (folder / "script.jsonl").write_text("".join(lines))
@@ -119,8 +119,8 @@ def _seen(place):
 # ── one that does not start ──────────────────────────────────────────────────────────────────────
 
 
-def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
-    """It never greeted: nobody knows what it hangs on, and whoever needs it next has it begun anew."""
+def test_a_starting_server_without_waiters_is_ended_while_others_run():
+    """It never completed its handshake; the next call starts it again."""
 
     async def main():
         async with ServerPool() as servers:
@@ -141,8 +141,8 @@ def test_one_that_nobody_waits_for_any_more_is_ended_although_others_live():
     assert asyncio.run(main()) == (True, False, True)
 
 
-def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go(tmp_path):
-    """RUN-12: a person who cancels waits for nobody; who takes back a listing sees its server go."""
+def test_a_call_is_cancelled_at_once_though_its_server_ends_slowly(tmp_path):
+    """RUN-12: a cancelled call waits for nothing; a cancelled listing waits for the end of its server."""
     begun = tmp_path / "begun"
     words = f"trap '' TERM INT; touch '{begun}'; while :; do sleep 1; done"
     stubborn = McpServer(name="stubborn", command=("/bin/sh", "-c", words))
@@ -168,9 +168,9 @@ def test_a_call_is_cancelled_at_once_although_its_server_takes_its_time_to_go(tm
 # ── what is listed ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_tool_that_is_malformed_costs_itself_alone():
-    """Each is left out with a line; those beside it are listed and run, also one that shares its name."""
-    heard = []
+def test_a_malformed_tool_affects_no_other_tool():
+    """RUN-7: it is left out with a notice; the others are listed and run, also one of the same name."""
+    heard: list[str] = []
 
     async def main():
         async with asking(plain("malformed"), notices=heard) as asked:
@@ -198,9 +198,9 @@ server.run("stdio")
 """
 
 
-def test_a_tool_that_the_sdk_drops_is_noticed():
-    """It drops those whose headers cannot be sent, and says so to nobody who listens."""
-    heard = []
+def test_a_tool_that_the_sdk_drops_is_reported():
+    """The SDK drops tools whose headers cannot be sent, and only logs it."""
+    heard: list[str] = []
 
     async def main():
         async with ServerPool(notice=heard.append) as servers:
@@ -212,8 +212,8 @@ def test_a_tool_that_the_sdk_drops_is_noticed():
     ]
 
 
-def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
-    """Servers outlive sessions: what one has changed meanwhile holds from the next that begins."""
+def test_each_new_session_requests_a_new_listing():
+    """Servers outlive sessions: changed tools apply from the next session on."""
 
     async def main():
         async with ServerPool() as servers:
@@ -224,17 +224,17 @@ def test_a_listing_is_asked_for_anew_by_each_session_that_begins():
     assert (others, begun) == ([first + 1, first + 2], 1)
 
 
-def test_the_same_is_noticed_once():
-    """The tools of a log are looked at in every step."""
-    heard = []
+def test_the_same_notice_is_given_once():
+    """The tools of a log are resolved in every step."""
+    heard: list[str] = []
     servers = ServerPool(notice=heard.append)
     for _ in range(3):
         mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], servers)
     assert len(heard) == 1
 
 
-def test_those_that_are_gone_are_forgotten():
-    """A server that dies again and again in a long chat leaves nothing behind."""
+def test_crashed_servers_leave_no_state():
+    """A server that crashes repeatedly in a long chat leaves nothing behind."""
 
     async def main():
         async with ServerPool() as servers:

@@ -1,4 +1,4 @@
-"""Servers as processes (RUN-7): listed, called, cancelled, killed; whatever they do, the agent goes on."""
+"""RUN-7: servers as processes: listed, called, cancelled, killed; whatever they do, the agent continues."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,7 @@ from tests.tools.test_commands_shell import Watched
 from wakelog.errors import UsageError
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
 from wakelog.tools.mcp import McpServer, ServerPool, guard, mcp_tools
+from wakelog.tools.mcp.pool import McpTool
 
 UNKNOWN = "gave no result, and whether it did what was asked is not known"
 
@@ -37,8 +38,8 @@ def test_every_page_is_listed():
     assert [tool["name"] for tool in told if tool["replay"] == "safe"] == ["mcp__plain__add", "mcp__plain__stall"]
 
 
-def test_tools_run_from_what_was_declared_alone():
-    """RUN-19: another process, no configuration: the log's words start the server again, when it is first needed."""
+def test_tools_run_from_their_declarations_alone():
+    """RUN-19: in another process without configuration, the declaration in the log starts the server."""
 
     async def declared():
         async with ServerPool() as servers:
@@ -49,7 +50,12 @@ def test_tools_run_from_what_was_declared_alone():
             tools = mcp_tools([{"name": "read"}, *told], servers)
             assert not servers._started
             ran = await tools["mcp__plain__add"].run(ToolInvocation("r", "c", {"a": 2, "b": 3}))
-            return ran, list(tools), [tool.declared() for tool in tools.values()], len(servers._started)
+            return (
+                ran,
+                list(tools),
+                [tool.declared() for tool in tools.values() if isinstance(tool, McpTool)],
+                len(servers._started),
+            )
 
     told = json.loads(json.dumps(asyncio.run(declared())))
     ran, names, again, begun = asyncio.run(main(told))
@@ -57,8 +63,8 @@ def test_tools_run_from_what_was_declared_alone():
     assert (names, again, begun) == ([tool["name"] for tool in told], told, 1)
 
 
-def test_a_real_one_of_the_sdk(tmp_path):
-    """Calls side by side share one process; a failing tool is an error and no more; progress is live output."""
+def test_a_server_of_the_sdk(tmp_path):
+    """Concurrent calls share one process; a failing tool is an error result; progress is live output."""
     server = McpServer(name="sdk", command=(sys.executable, "-m", SDK, str(tmp_path), "stdio"), env=("PYTHONPATH",))
 
     async def main():
@@ -66,9 +72,9 @@ def test_a_real_one_of_the_sdk(tmp_path):
             sums = await asyncio.gather(*(asked.run("add", a=number, b=1) for number in range(20)))
             refused = await asked.run("refuse")
             wrong = await asked.run("add", a="x")
-            shown = []
+            shown: list[str] = []
             assert await asked.run("climb", shown.append, steps=3) == ToolOutcome("there")
-            flood = []
+            flood: list[str] = []
             assert await asked.run("climb", flood.append, steps=1000) == ToolOutcome("there")
             with pytest.raises(ZeroDivisionError):
                 await asked.run("climb", lambda _: 1 / 0, steps=1)
@@ -84,15 +90,15 @@ def test_a_real_one_of_the_sdk(tmp_path):
     assert (flood <= 200, begun) == (True, 1)
 
 
-def test_what_a_server_refuses_is_said_in_one_line():
-    """Law 13: its words are part of a line of ours."""
+def test_an_error_of_a_server_is_one_line():
+    """Law 13: its message is escaped."""
     assert outcome(plain(), "refuse") == ToolOutcome(
         "The MCP server plain gave no result: not today [2J", is_error=True
     )
 
 
 def test_arguments_that_cannot_be_sent():
-    """Half a character is nothing a message can hold: an error, and the next call is served."""
+    """A lone surrogate cannot be encoded: an error, and the next call is served."""
 
     async def main():
         async with asking(plain()) as asked:
@@ -102,7 +108,7 @@ def test_arguments_that_cannot_be_sent():
     assert (half.is_error, after) == (True, ToolOutcome("2"))
 
 
-def test_no_receipts():
+def test_server_tools_have_no_receipts():
     async def main():
         async with ServerPool() as servers:
             declared = {"name": "mcp__plain__t", "from": {"mcp": {**plain().value, "tool": "t"}}}
@@ -114,7 +120,7 @@ def test_no_receipts():
 
 
 def test_a_log_cannot_make_an_untrusted_tool_safe():
-    """DESIGN 5: untrusted is never, whatever is declared."""
+    """Law 6: the tool of an untrusted server is `never`, whatever is declared."""
     servers = ServerPool()
     for trusted, word in ((True, "safe"), (False, "never")):
         origin = {"mcp": {**plain(trusted=trusted).value, "tool": "t"}}
@@ -123,8 +129,8 @@ def test_a_log_cannot_make_an_untrusted_tool_safe():
         assert tool.replay == word
 
 
-def test_what_cannot_be_read_is_noticed():
-    heard = []
+def test_an_invalid_declaration_is_reported():
+    heard: list[str] = []
     found = mcp_tools([{"name": "t", "from": {"mcp": {"tool": "t", "name": "a"}}}], ServerPool(notice=heard.append))
     assert (found, heard) == ({}, ["the MCP server a needs either a command or a url"])
 
@@ -133,7 +139,7 @@ def test_what_cannot_be_read_is_noticed():
 
 
 def test_the_environment_of_a_server(monkeypatch):
-    """Law 14: a server sees the few variables that every program needs, and those it was promised."""
+    """Law 14: a server gets the few variables that every program needs, and those of its configuration."""
     monkeypatch.setenv("MY_API_KEY", "secret")
     monkeypatch.setenv("PROMISED", "here")
     seen = json.loads(outcome(plain(env=("PROMISED",)), "environment").text)
@@ -141,7 +147,7 @@ def test_the_environment_of_a_server(monkeypatch):
     assert set(seen) <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "PROMISED", "LC_CTYPE"}
 
 
-def test_a_promised_variable_that_is_not_there():
+def test_a_configured_variable_that_is_not_set():
     with pytest.raises(UsageError, match="plain did not start: the variable NOT_THERE is not set"):
         outcome(plain(env=("NOT_THERE",)), "add")
 
@@ -160,7 +166,7 @@ def test_the_folder_of_a_server(tmp_path):
 
 
 def test_its_errors_stay_off_the_terminal():
-    """What a server says beside the protocol, and what the SDK thinks of it, is shown to nobody unless it dies."""
+    """Standard error of a server and log lines of the SDK are shown only if the server dies."""
     program = (
         "from tests.tools.mcp.serving import outcome, plain\n"
         "print(outcome(plain('babble'), 'add', a=1, b=1).text, outcome(plain(), 'die').is_error)\n"
@@ -186,7 +192,7 @@ def test_its_errors_stay_off_the_terminal():
     ids=["missing", "dead", "mute", "echo", "nothing", "endless"],
 )
 def test_a_server_that_will_not_start(server, says):
-    """One clear line when a run begins, and a tool error when a call does."""
+    """One clear line when a run begins, and an error result when a tool is called."""
 
     async def main():
         async with ServerPool() as servers:
@@ -203,17 +209,17 @@ def test_a_server_that_will_not_start(server, says):
     assert error.hint
 
 
-def test_a_server_of_the_old_school():
-    """It dies of the newest greeting, and is greeted the old way."""
+def test_a_server_of_an_old_protocol_version():
+    """It exits at the newest handshake, and is started again with the old one."""
     assert outcome(plain("old"), "add", a=1, b=1) == ToolOutcome("2")
 
 
-def test_a_server_that_ignores_a_request_it_does_not_know():
-    """RUN-7: the first request asks for a newer protocol. Without an answer `initialize` follows, in time."""
+def test_a_server_that_ignores_unknown_requests():
+    """RUN-7: the first request asks for a newer protocol; without an answer `initialize` follows in time."""
     assert outcome(plain("ignoring", timeout_s=9), "add", a=1, b=1) == ToolOutcome("2")
 
 
-def test_without_the_sdk(monkeypatch):
+def test_without_the_sdk_there_is_a_hint(monkeypatch):
     monkeypatch.setitem(sys.modules, "wakelog.tools.mcp.connection", None)
 
     async def main():
@@ -224,14 +230,14 @@ def test_without_the_sdk(monkeypatch):
 
 
 def test_the_sdk_is_loaded_when_a_server_is_needed():
-    """It takes longer to load than all the rest."""
+    """Its import takes longer than all others together."""
     program = "import sys, wakelog.tools.mcp; print(sorted({'mcp', 'httpx2', 'pydantic'} & set(sys.modules)))"
     done = subprocess.run([INTERPRETER, "-c", program], env=environment(), capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_outside_of_the_context():
-    """Nobody would end what is started there."""
+def test_outside_of_its_context_nothing_is_started():
+    """Servers started there would not be ended."""
     told = asyncio.run(ServerPool().call(plain(), "add", {}))
     assert (told.is_error, "ServerPool is used outside of its `async with`" in told.text) == (True, True)
 
@@ -239,8 +245,8 @@ def test_outside_of_the_context():
 # ── servers that go wrong ────────────────────────────────────────────────────────────────────────
 
 
-def test_a_death_is_an_error_and_the_next_call_starts_it_anew():
-    """RUN-7: a dead server is a tool error, not a crash; its last words are told, its controls are not."""
+def test_a_crash_is_an_error_and_the_next_call_restarts_the_server():
+    """RUN-7: a dead server is an error result; its last output is quoted without control characters."""
 
     async def main():
         async with asking(plain()) as asked:
@@ -249,7 +255,7 @@ def test_a_death_is_an_error_and_the_next_call_starts_it_anew():
             second = (await asked.run("pids")).text
             os.kill(int(second.split()[0]), signal.SIGKILL)
             done, _ = await asyncio.wait([asked.servers._started[-1]._task], timeout=PATIENCE_S)
-            assert done, "nobody noticed that the server is gone"
+            assert done, "the end of the server was not noticed"
             return first, died, second, (await asked.run("pids")).text
 
     first, died, second, third = asyncio.run(main())
@@ -258,7 +264,7 @@ def test_a_death_is_an_error_and_the_next_call_starts_it_anew():
     assert died == ToolOutcome(f"The MCP server plain {UNKNOWN}: it is gone\nIts last words:\n{words}", is_error=True)
 
 
-def test_all_calls_of_a_dead_server_are_told(tmp_path):
+def test_all_open_calls_of_a_dead_server_fail(tmp_path):
     async def main():
         async with asking(plain()) as asked:
             hanging = [asyncio.create_task(asked.run("hang", file=str(tmp_path / "f"))) for _ in range(3)]
@@ -269,8 +275,8 @@ def test_all_calls_of_a_dead_server_are_told(tmp_path):
     assert all(each.is_error and UNKNOWN in each.text for each in asyncio.run(main()))
 
 
-def test_an_answer_that_never_comes(tmp_path):
-    """The call ends in time, the server is told, and it goes on to serve."""
+def test_a_call_without_an_answer_times_out(tmp_path):
+    """The server is notified, and continues to serve."""
 
     async def main():
         async with asking(plain()) as asked:
@@ -284,8 +290,8 @@ def test_an_answer_that_never_comes(tmp_path):
     assert "asked to stop" in died.text
 
 
-def test_an_answer_that_is_no_message():
-    """It is kept for the post-mortem, and the server goes on to serve."""
+def test_an_answer_that_is_not_a_message_is_skipped():
+    """It is kept for the error report, and the server continues to serve."""
     note = "[it sent something that is no message of the protocol]"
 
     async def main():
@@ -302,7 +308,7 @@ def test_an_answer_that_is_no_message():
 
 
 async def _impatiently(asked, name, **arguments):
-    """Runs a tool with less patience than the server was started with."""
+    """Run a tool with a shorter time limit than the server was started with."""
     connection = asked.servers._started[0]
     server = connection._server
     connection._server = msgspec.structs.replace(server, timeout_s=0.1)
@@ -312,8 +318,8 @@ async def _impatiently(asked, name, **arguments):
         connection._server = server
 
 
-def test_a_cancelled_call_ends_at_once_and_the_server_is_told(tmp_path):
-    """RUN-12: the server hears of it; other calls know nothing of it."""
+def test_a_cancelled_call_ends_at_once_and_the_server_is_notified(tmp_path):
+    """RUN-12: other calls are not affected."""
 
     async def main():
         async with asking(plain()) as asked:
@@ -332,8 +338,8 @@ def test_a_cancelled_call_ends_at_once_and_the_server_is_told(tmp_path):
     assert begun == 1
 
 
-def test_a_large_result_is_whole_and_a_flood_is_the_end():
-    """What does not fit in a message ends the server, and not the memory of whoever listens."""
+def test_a_large_result_is_complete_and_an_endless_one_ends_the_server():
+    """A message over the limit ends the server before it fills the memory."""
     size = guard.LINE_BYTES // 2
     assert outcome(plain(), "huge", size=size) == ToolOutcome("x" * size)
     flooded = outcome(plain(), "flood")
@@ -431,8 +437,8 @@ def test_a_server_whose_task_is_cancelled_while_its_process_is_being_spawned():
 
 
 @pytest.mark.parametrize("manner", ["deaf", "foreign"])
-def test_servers_end_although_somebody_is_in_a_hurry(manner):
-    """Leaving again and again while servers end holds up neither us nor them, not even one that never began."""
+def test_servers_end_though_leaving_is_cancelled_repeatedly(manner):
+    """Repeated cancels while servers end delay neither side, also for a server that never started."""
     words = [INTERPRETER, "-m", "tests.tools.mcp.hasty", manner]
     with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as hasty:
         try:
@@ -444,13 +450,13 @@ def test_servers_end_although_somebody_is_in_a_hurry(manner):
 
 
 async def _begun(count, before):
-    """Lets the loop run until so many child processes exist, and not one step further."""
+    """Let the loop run until this number of child processes exists, and no further."""
     while len(children(os.getpid()) - before) < count:  # noqa: ASYNC110 - no event tells of a spawn under way
         await asyncio.sleep(0)
 
 
 def _stubborn(number):
-    """A server that ends neither with its input nor with SIGTERM: without its guard it would stay for ever."""
+    """A server that ends neither with its input nor with SIGTERM."""
     return McpServer(name=f"stubborn-{number}", command=("sh", "-c", "trap '' TERM; while :; do sleep 1000; done"))
 
 

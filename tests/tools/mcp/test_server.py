@@ -1,4 +1,4 @@
-"""A server as a value: RUN-19 asks that it be whole, law 14 that it hold no secret."""
+"""A server as a value: RUN-19 asks that it be complete, law 14 that it hold no secret."""
 
 import re
 from pathlib import Path
@@ -19,15 +19,15 @@ WHOLE = {
 }
 
 
-def test_there_and_back():
-    """RUN-19: what the log keeps gives the same server."""
+def test_it_is_restored_from_the_log():
+    """RUN-19: the stored form gives an equal server."""
     for value in (WHOLE, {"name": "web", "url": "https://host/mcp", "bearerEnv": "T", "headersFrom": {"X-Key": "K"}}):
         server = parse_server(value)
         assert server.value == value
         assert parse_server(msgspec.json.decode(server.key)) == server
 
 
-def test_it_is_careful_unless_told_otherwise():
+def test_the_defaults_are_untrusted_and_limited():
     server = McpServer(name="a", command=("x",))
     assert (server.trusted, server.env, server.timeout_s) == (False, (), 60.0)
     assert server.value == {"name": "a", "command": ["x"]}
@@ -56,7 +56,7 @@ def test_it_is_careful_unless_told_otherwise():
         ({"name": 3, "command": ["x"]}, "without a name is invalid"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(value, says):
+def test_a_mistake_is_an_error_of_one_line(value, says):
     with pytest.raises(UsageError) as caught:
         parse_server(value)
     assert says in f"{caught.value.message} {caught.value.hint}"
@@ -64,8 +64,8 @@ def test_a_mistake_is_told_in_one_line(value, says):
     assert "secret@" not in caught.value.message
 
 
-def test_the_table_of_keys():
-    """docs/tools.md names every key there is."""
+def test_the_documentation_names_every_key():
+    """docs/tools.md."""
     text = (Path(__file__).parents[3] / "docs" / "tools.md").read_text()
     section = text.partition("## MCP servers")[2].partition("**Names.**")[0]
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
@@ -73,8 +73,8 @@ def test_the_table_of_keys():
     assert named == list(McpServer.__struct_encode_fields__)
 
 
-def test_where_a_command_starts():
-    """In the folder of the session, or in its own as seen from there; a URL has none."""
+def test_the_working_folder_of_a_command():
+    """The folder of the session, or its own relative to that; a URL has none."""
     assert McpServer(name="a", command=("x",)).in_folder("/work").cwd == "/work/"
     assert McpServer(name="a", command=("x",), cwd="sub").in_folder("/work").cwd == "/work/sub"
     assert McpServer(name="a", command=("x",), cwd="/own").in_folder("/work").cwd == "/own"

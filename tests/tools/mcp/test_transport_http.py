@@ -1,4 +1,4 @@
-"""Servers behind a URL (RUN-7): real ones on the loopback, restarted and killed, and some that are none."""
+"""RUN-7: servers behind a URL: real ones on the loopback, restarted and killed, and addresses without a server."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ def _at(url, **more):
 
 
 def test_listed_called_cancelled_and_killed(tmp_path):
-    """One life of one server: what it answers, that it is told to stop, and that its death is an error."""
+    """One server: its answers, a cancel that it gets, and its death as an error."""
 
     async def main(process, url):
         async with asking(_at(url)) as asked:
@@ -46,7 +46,7 @@ def test_listed_called_cancelled_and_killed(tmp_path):
 
 
 def test_secrets_come_from_variables(tmp_path, monkeypatch):
-    """Law 14: the value names them, the request carries them."""
+    """Law 14: the value names the variables, the request carries their content."""
     monkeypatch.setenv("TOKEN", "t0ken\n")
     monkeypatch.setenv("KEY", "k3y")
     monkeypatch.setenv("TORN", "s3cret\nline")
@@ -77,7 +77,7 @@ TWO = {"content": [{"type": "text", "text": "2"}]}
 
 
 class Told:
-    """A server of the old school that knows one session at a time, and answers a call as it is told."""
+    """A server of an old protocol version with one session at a time, whose answers are set by the test."""
 
     def __init__(self, call=None, tools=None):
         self.sessions = 0
@@ -108,7 +108,7 @@ class Told:
 
 
 def test_a_server_that_was_restarted_between_two_calls():
-    """It does not know us any more and has done nothing: it is asked again, once, as a stranger."""
+    """It does not know the session and has done nothing: the call is repeated once in a new session."""
     told = Told()
 
     async def main(url):
@@ -142,8 +142,8 @@ def test_a_server_that_was_restarted_between_two_calls():
     ],
     ids=["page", "no JSON", "401", "504", "202", "packed", "no content", "no event", "huge", "cut", "forgetful"],
 )
-def test_an_answer_that_is_none(answer, says):
-    """Bad JSON, a page, a status: an error in words, and the agent goes on."""
+def test_an_invalid_answer_is_an_error(answer, says):
+    """Bad JSON, an HTML page, an error status: an error message, and the agent continues."""
 
     async def main(url):
         async with ServerPool() as servers:
@@ -155,8 +155,8 @@ def test_an_answer_that_is_none(answer, says):
     assert says in told.text
 
 
-def test_a_server_that_forgets_us_before_it_lists_its_tools():
-    """RUN-7: one line, when a run begins and when a call does."""
+def test_a_server_that_loses_the_session_before_listing_its_tools():
+    """RUN-7: one line, when a run begins and when a tool is called."""
 
     async def main(url):
         async with ServerPool() as servers:
@@ -168,8 +168,8 @@ def test_a_server_that_forgets_us_before_it_lists_its_tools():
         assert asyncio.run(main(server.url)) == ToolOutcome("The MCP server web forgets every connection at once", True)
 
 
-def test_somewhere_else_is_not_gone_to(monkeypatch):
-    """Law 14: a token goes to the server it is for, wherever that one sends us."""
+def test_redirects_are_not_followed(monkeypatch):
+    """Law 14: a token is sent to its own server only."""
     monkeypatch.setenv("TOKEN", "t0ken")
     with Loopback(lambda _: UNKNOWN) as other:
         away = Answer([b""], status=307, headers={"location": other.url})
@@ -181,8 +181,8 @@ def test_somewhere_else_is_not_gone_to(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
-def test_a_place_that_is_no_server(status):
-    """What to look at is in the line: the status."""
+def test_an_address_without_a_server(status):
+    """The error contains the HTTP status."""
     nothing = Answer([b"no"], status=status)
     with Loopback(lambda _: nothing) as server, pytest.raises(UsageError) as caught:
         outcome(_at(server.url), "add")

@@ -1,4 +1,4 @@
-"""Agents with MCP tools, really killed: law 6 by the replay word, and RUN-19, which knows nothing but the log."""
+"""Laws 2 and 6, RUN-19: agents with MCP tools whose workers are killed, and woken from the log alone."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ def test_a_kill_while_a_tool_runs(tmp_path, trusted, runs, settled):
     """Law 6: a read-only tool of a trusted server runs again; the same tool of another is never run twice.
 
     Law 2, RUN-19: the second wake is another process with no configuration. The server of the first does not outlive
-    it, although nobody had time to end it.
+    it, although its worker had no time to end it.
     """
     place = Place(tmp_path)
     place.begin(plain(trusted=trusted), "stall")
@@ -59,8 +59,8 @@ def test_a_kill_while_a_tool_runs(tmp_path, trusted, runs, settled):
     assert _result(place).text == ("looked" if trusted else wording.UNKNOWN)
 
 
-def test_a_person_cancels(tmp_path):
-    """RUN-12: the turn ends although the server does not answer, and the call is settled."""
+def test_a_cancel_ends_the_turn_though_the_server_does_not_answer(tmp_path):
+    """RUN-12: the call is settled."""
     place = Place(tmp_path)
     session = place.begin(plain(), "hang")
     with Worker(tmp_path, module=MODULE) as worker:
@@ -73,8 +73,8 @@ def test_a_person_cancels(tmp_path):
     assert len(place.touched) == 1
 
 
-def test_a_server_that_is_not_there_any_more(tmp_path):
-    """RUN-7: the call is settled with an error, and the turn comes to its end."""
+def test_a_call_to_a_server_that_was_removed(tmp_path):
+    """RUN-7: the call is settled with an error, and the turn completes."""
     place = Place(tmp_path)
     program = tmp_path / "program"
     program.symlink_to(plain().command[0])

@@ -31,7 +31,7 @@ class Place:
 
     @property
     def touched(self):
-        """Which processes the tool ran in, one for each time."""
+        """The processes that the tool ran in, one for each run."""
         try:
             with open(self.file, encoding="utf-8") as file:
                 return [int(line) for line in file]
@@ -39,7 +39,7 @@ class Place:
             return []
 
     def begin(self, server, tool):
-        """A session whose model asks for a tool of a server, as a run begins it."""
+        """A session whose model calls a tool of a server, as a run starts it."""
         calls = [{"name": f"mcp__{server.name}__{tool}", "input": {"file": self.file}}]
         with open(self._script, "w", encoding="utf-8") as file:
             file.write(json.dumps({"text": "Let me see.", "toolCalls": calls}) + "\n")
@@ -57,7 +57,7 @@ class Place:
             return await servers.list_tools(server, self._folder)
 
     async def wake(self):
-        """Goes on. Nothing is known here but the store."""
+        """Wake the session, from the store alone."""
         return await wake(LiveRuntime(self.store), SESSION)
 
 
