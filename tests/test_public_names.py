@@ -11,7 +11,6 @@ import wakelog
 from wakelog import errors
 
 SOURCE = Path(wakelog.__file__).parent
-ROOMS = {"errors", "log", "views", "stores", "cli", "testing", "exchange"}
 
 
 def test_names_are_sorted_and_few():

@@ -63,7 +63,9 @@ def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
 
 
 def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
-    """Read what projections of the head need; the whole session if its tail cannot be trusted.
+    """Read the end of the log back to the last compaction, or the whole session if its tail cannot be trusted.
+
+    That is what projections of the head need, such as `branch_state` and `session_state`.
 
     Without `queue`, messages that wait before the last compaction are not searched for if that compaction is from
     before rules 2: see `wakelog.projections.queue.has_whole_queue`.

@@ -124,7 +124,7 @@ IN_RUNTIME = (
         "an undeclared tool is run",
         "RUN-7",
         "runtime/tool_run.py::_start",
-        "tool is None or open_call.tool_call.name not in box.declared",
+        "tool is None or open_call.tool_call.name not in tools.declared",
         "tool is None",
         ("tests/runtime/test_tool_run.py::test_an_installed_tool_that_is_not_declared_is_not_run",),
     ),

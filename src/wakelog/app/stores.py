@@ -20,9 +20,10 @@ from wakelog.folders import is_configured, user_folder
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.stores import Exposure, Store
-from wakelog.stores import has_own_catalog, load, open_catalog, open_store
+from wakelog.stores import load, open_catalog, open_store
 from wakelog.stores.locking import DEFAULT_TIMEOUT_S, LockWait, LockWaitNotice
 from wakelog.stores.retrying import with_retries
+from wakelog.stores.urls import parse_store_url
 
 _NAMES_COMPLETED = 200
 _PAGE_ROWS = 20
@@ -64,7 +65,7 @@ def open_trusted_store(url: str) -> Store:
     """
     store = open_store(url, trusted_owners=_trusted_owners, lock_wait=lock_wait())
     remember_store(store)
-    return with_retries(store, notice=notify) if has_own_catalog(url) else store
+    return with_retries(store, notice=notify) if parse_store_url(url).may_be_unavailable else store
 
 
 def _trusted_owners() -> tuple[str, ...]:
@@ -90,7 +91,9 @@ class StoreLocation:
     @property
     def index_path(self) -> str:
         """Return the path of the index of a store of files; empty for a store with its own catalog."""
-        path: str = "" if has_own_catalog(self.url) else load("wakelog.stores.catalog.index").index_path(self.url)
+        if parse_store_url(self.url).has_own_catalog:
+            return ""
+        path: str = load("wakelog.stores.catalog.index").index_path(self.url)
         return path
 
     @property

@@ -1,6 +1,6 @@
 """The state of a whole session across its branches, and the state that a compaction carries.
 
-Like the state of a branch, it is a fold that starts at the last compaction with state.
+Like the state of a branch, it is computed entry by entry, from the values in the last compaction that has `state` on.
 """
 
 import msgspec

@@ -114,7 +114,7 @@ class ToolRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record the result. Only an `Exception` of the body ends here: it is in the log as an error result."""
+        """Record the result. An `Exception` of the body is recorded and not raised again, any other is raised."""
         if isinstance(error, Exception):
             self.exception = error
             self._settle("error", ToolOutcome(f"{type(error).__name__}: {error}", is_error=True))

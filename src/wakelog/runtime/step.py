@@ -125,7 +125,7 @@ class Step:
         entry = self.session.append(
             msgspec.structs.replace(body, timestamp=stamp),
             at=about or self.tip,
-            # The place was read from the log that this entry extends: if it has a child, a person moved the head there.
+            # Fork instead of failing: the place has a child only if a person moved the head back to it.
             fork=True,
             lease=self.lease,
             expected_seq=None if self.has_written else self.decided_at_seq,

@@ -97,15 +97,15 @@ _JOURNAL_PIECE_CHARS = 64 * 1024
 
 
 async def run_tools(step: Step, decision: RunTools) -> bool:
-    """Run the tools of open calls concurrently. Return False if none has an outcome because all have to wait."""
-    box = _ToolSet(step)
-    ready = [call for call in decision.open_calls if box.blocking_error(call) is None]
+    """Run the tools of open calls concurrently. Return False if every call waits for a sub-agent."""
+    tools = _ToolSet(step)
+    ready = [call for call in decision.open_calls if tools.blocking_error(call) is None]
     if not ready:
         check_runnable(step, decision)
     running: dict[asyncio.Task[ToolOutcome | None], _RunningTool] = {}
     try:
         for call in ready:
-            begun = await _start(step, box, call)
+            begun = await _start(step, tools, call)
             if begun is not None:
                 running[begun.task] = begun
         return await _write_results_as_tools_end(step, running)
@@ -115,8 +115,8 @@ async def run_tools(step: Step, decision: RunTools) -> bool:
 
 def check_runnable(step: Step, decision: RunTools) -> None:
     """Raise the error of the first call if none of these calls can run here. Writes nothing."""
-    box = _ToolSet(step)
-    obstacles = [box.blocking_error(call) for call in decision.open_calls]
+    tools = _ToolSet(step)
+    obstacles = [tools.blocking_error(call) for call in decision.open_calls]
     if obstacles and obstacles[0] is not None and None not in obstacles:
         raise obstacles[0]
 
@@ -124,10 +124,10 @@ def check_runnable(step: Step, decision: RunTools) -> None:
 async def check_receipt(step: Step, decision: CheckReceipt) -> None:
     """Ask a tool for the receipt of a call that was started, and act on the answer."""
     call = decision.open_call
-    box = _ToolSet(step)
-    tool = box.available.get(call.tool_call.name)
+    tools = _ToolSet(step)
+    tool = tools.available.get(call.tool_call.name)
     if tool is None:
-        raise box.missing_tool_error(call)
+        raise tools.missing_tool_error(call)
     # A redacted intent is not the one that the tool was started with, so a receipt for it proves nothing.
     is_lost = step.rules_version >= 2 and step.policy.redacts and has_redaction_mark(call.intent)
     answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.starts, call.intent))
@@ -178,12 +178,12 @@ class _RunningTool(msgspec.Struct, frozen=True):
 # ── starting tools ───────────────────────────────────────────────────────────────────────────────
 
 
-async def _start(step: Step, box: _ToolSet, open_call: OpenToolCall) -> _RunningTool | None:
+async def _start(step: Step, tools: _ToolSet, open_call: OpenToolCall) -> _RunningTool | None:
     """Write `tool_started`, then start the tool; return None if the call got its result at once."""
     if open_call.child_session is not None:
         return _RunningTool(open_call, asyncio.create_task(run_child(step, open_call, open_call.child_session)))
-    tool = box.available.get(open_call.tool_call.name)
-    if tool is None or open_call.tool_call.name not in box.declared:
+    tool = tools.available.get(open_call.tool_call.name)
+    if tool is None or open_call.tool_call.name not in tools.declared:
         _write_result(
             step,
             open_call,
@@ -254,18 +254,18 @@ async def _write_results_as_tools_end(
 ) -> bool:
     """Write each result when its tool ends, until all have ended or a person cancels. False if all have to wait."""
     watching = asyncio.ensure_future(step.runtime.wait_for_cancel(step.session, step.decided_at_seq))
-    left, came = dict(running), len(running) == 0
+    left, has_result = dict(running), len(running) == 0
     try:
         while left:
             await asyncio.wait({*left, watching}, return_when=asyncio.FIRST_COMPLETED)
             for task in [task for task in left if task.done()]:
-                came = _write_outcome(step, left.pop(task)) or came
+                has_result = _write_outcome(step, left.pop(task)) or has_result
             if left and watching.done():
                 await _cancel_running(step, left, watching.result())
                 return True
     finally:
         await cancel_and_wait(watching)
-    return came
+    return has_result
 
 
 async def _cancel_running(

@@ -5,24 +5,21 @@ use, so an unused store costs no start-up time and its driver need not be instal
 """
 
 import importlib
-import os
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from wakelog.errors import UsageError
 from wakelog.ports.catalogs import Catalog
 from wakelog.ports.stores import Store
 from wakelog.stores.retrying import without_retries
+from wakelog.stores.urls import parse_store_url
 
 if TYPE_CHECKING:
     from wakelog.stores.locking import LockWait
 
-_SCHEMES_HINT = "use a folder, jsonl:DIR, sqlite:FILE, postgresql://… or memory:"
 _CATALOG_MODULES = {
     "sqlite": "wakelog.stores.sqlite.catalog",
     "postgresql": "wakelog.stores.postgres.catalog",
-    "postgres": "wakelog.stores.postgres.catalog",
 }
 
 
@@ -38,27 +35,18 @@ def open_store(
     `("everyone",)` switches the check off. Stores without files ignore it.
     `lock_wait`: the limit on waits for locks of other processes, and a callback for long waits (`stores.locking`).
     """
-    scheme, colon, place = url.partition(":")
+    parsed = parse_store_url(url)
     given: dict[str, Any] = {} if lock_wait is None else {"lock_wait": lock_wait}
     store: Store
-    match scheme if colon else "":
+    match parsed.scheme:
         case "memory":
             store = load("wakelog.stores.memory").MemoryStore()
         case "sqlite":
-            if not place.strip("/"):
-                raise UsageError("`sqlite:` needs a file name", hint="for example sqlite:sessions.db")
-            path = os.path.expanduser(place.removeprefix("//"))
-            store = load("wakelog.stores.sqlite").SqliteStore(path, trusted_owners=trusted_owners, **given)
-        case "postgresql" | "postgres":
-            store = load("wakelog.stores.postgres").PostgresStore(url, **given)
-        case "jsonl":
-            path = os.path.expanduser(place)
-            store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
-        case word if word and "/" not in word and not os.path.isdir(url):
-            raise UsageError(f"unknown store scheme {word!r}", hint=_SCHEMES_HINT)
+            store = load("wakelog.stores.sqlite").SqliteStore(parsed.path, trusted_owners=trusted_owners, **given)
+        case "postgresql":
+            store = load("wakelog.stores.postgres").PostgresStore(parsed.place, **given)
         case _:
-            path = os.path.expanduser(url)
-            store = load("wakelog.stores.jsonl").JsonlStore(path, trusted_owners=trusted_owners, **given)
+            store = load("wakelog.stores.jsonl").JsonlStore(parsed.path, trusted_owners=trusted_owners, **given)
     return store
 
 
@@ -67,23 +55,13 @@ def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None)
 
     `lock_wait`: as for `open_store`; a catalog in the store's own database uses the limit of the store.
     """
-    module = _CATALOG_MODULES.get(_scheme(url))
+    module = _CATALOG_MODULES.get(parse_store_url(url).scheme)
     catalog: Catalog
     if module is not None:
         catalog = load(module).catalog_in(without_retries(store))
     else:
         catalog = load("wakelog.stores.catalog.index").index_in_cache(url, store, lock_wait=lock_wait)
     return catalog
-
-
-def has_own_catalog(url: str) -> bool:
-    """Whether the catalog of a URL's store is in the store's own database."""
-    return _scheme(url) in _CATALOG_MODULES
-
-
-def _scheme(url: str) -> str:
-    scheme, colon, _ = url.partition(":")
-    return scheme if colon else ""
 
 
 def load(module: str) -> ModuleType:

@@ -21,6 +21,7 @@ from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.terminal import style_of
 from wakelog.errors import UsageError
 from wakelog.ports.stores import Store
+from wakelog.stores.urls import parse_store_url
 from wakelog.transfer import Copied
 from wakelog.transfer import copy as copy_sessions
 
@@ -101,7 +102,7 @@ def _named_sessions(shared: SharedOptions, sessions: tuple[str, ...]) -> list[_S
 
 
 def _target(url: str, sources: list[_Source]) -> Store:
-    if url.startswith("memory:"):
+    if parse_store_url(url).scheme == "memory":
         raise UsageError("a memory store is lost when this command ends", hint="name another store with --to")
     if any(_normalized_url(source.url) == _normalized_url(url) for source in sources):
         raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")
@@ -110,12 +111,7 @@ def _target(url: str, sources: list[_Source]) -> Store:
 
 def _normalized_url(url: str) -> str:
     """Return a normalized store URL, to compare two. If two URLs of one store differ, the copy finds all unchanged."""
-    scheme, colon, place = url.partition(":")
-    if colon and scheme in ("postgresql", "postgres", "memory"):
-        return url
-    if not colon or scheme not in ("jsonl", "sqlite"):
-        scheme, place = "jsonl", url
-    return f"{scheme}:{os.path.realpath(os.path.expanduser(place))}"
+    return parse_store_url(url).canonical
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────

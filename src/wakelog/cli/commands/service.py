@@ -30,6 +30,7 @@ from wakelog.errors import Conflict, UsageError
 from wakelog.folders import config_folder
 from wakelog.log.ids import digest_of
 from wakelog.stores.files import storage, sync_folder, write_all
+from wakelog.stores.urls import parse_store_url
 
 _SYSTEM_FOLDER = "/etc/systemd/system"
 _SYSTEM_KEYS = "/etc/wakelog/environment"
@@ -148,12 +149,10 @@ def _is_store_unnamed(shared: SharedOptions, user: str) -> bool:
 
 def _absolute_url(url: str) -> str:
     """Return a store's URL that is valid in any working directory."""
-    scheme, colon, place = url.partition(":")
-    if colon and scheme == "memory":
+    parsed = parse_store_url(url)
+    if parsed.scheme == "memory":
         raise UsageError("a memory store is lost when this command ends", hint="name another with --store")
-    if colon and scheme in ("jsonl", "sqlite"):
-        return f"{scheme}:{os.path.abspath(os.path.expanduser(place.removeprefix('//')))}"
-    return url if colon and "://" in url else os.path.abspath(os.path.expanduser(url))
+    return parsed.absolute
 
 
 def _keys_path_text(keys: str) -> str:

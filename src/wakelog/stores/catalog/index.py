@@ -33,6 +33,7 @@ from wakelog.stores.catalog.query import (
 )
 from wakelog.stores.catalog.tables import CatalogTables, RowFilters
 from wakelog.stores.locking import DEFAULT_WAIT, LockWait
+from wakelog.stores.urls import parse_store_url
 
 if TYPE_CHECKING:
     from wakelog.stores.catalog.indexing import Indexer
@@ -45,15 +46,15 @@ T = TypeVar("T")
 
 
 def index_path(store_url: str) -> str:
-    """Return the path of the index of a file store: in the cache, named by a hash of the store's path.
+    """Return the path of the index of a store without its own catalog: in the cache, named by a hash of its place.
 
     ":memory:" for a memory store.
     """
-    scheme, colon, place = store_url.partition(":")
-    if scheme == "memory" and colon:
+    parsed = parse_store_url(store_url)
+    if parsed.scheme == "memory":
         return IN_MEMORY
-    path = os.path.realpath(os.path.expanduser(place if colon and scheme == "jsonl" else store_url))
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    place = os.path.realpath(parsed.path) if parsed.is_path else parsed.place
+    digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
     return os.path.join(user_folder("cache"), f"{digest}.sqlite")
 
 
