@@ -16,10 +16,10 @@ from wakelog.folders import git_branch
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
-from wakelog.ports.runtime import Channel, Hook, Tool
+from wakelog.ports.runtime import Channel, Hook, OpenProvider, Tool
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
-from wakelog.providers import needs_reasoning_back, split_model
+from wakelog.providers import needs_reasoning_back, open_provider, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
 from wakelog.runtime.context_entry import absent_servers_item, store_declarations, store_instructions
@@ -120,16 +120,18 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         session: Session | str | None = None,
         channels: Sequence[Channel] = (),
         cwd: str = "",
+        provider: OpenProvider = open_provider,
     ) -> WakeReport:
         """Send a prompt to this agent, in a new or existing session, and run it; return the report of `wake`.
 
+        `provider` opens the models of this run, for example `functools.partial(open_provider, prepare=…)`.
         `UsageError` if the model cannot be called, `Untrusted` if other users own or may write to the store or the
         session; nothing is written in both cases. While another worker runs the session, these checks are skipped, the
         message is queued for that worker, and `Conflict` is raised.
         """
         _check_run_arguments(store, prompt)
         known = None if session is None else Session(store, session_ref(session))
-        runtime = LiveRuntime(store, tools=self.tools, channels=channels, hooks=self.hooks)
+        runtime = LiveRuntime(store, tools=self.tools, channels=channels, hooks=self.hooks, provider=provider)
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
             if known is not None:
