@@ -92,6 +92,22 @@ IN_DOORS = (
         (f"{ENDPOINTS}::test_no_provider_sends_its_key_there",),
     ),
     Mutant(
+        "a request is signed for a server that only a log names",
+        "law 14",
+        "providers/endpoints.py::resolve_server",
+        "key or is_prepared or any(others)",
+        "key or any(others)",
+        ("tests/providers/test_prepare.py::test_an_endpoint_that_only_a_log_names",),
+    ),
+    Mutant(
+        "a failed signature is retried forever as a network failure",
+        "RUN-8",
+        "providers/http_provider.py::_fault_of_preparation",
+        "isinstance(error.__cause__, (OSError, *NETWORK_ERRORS))",
+        "True",
+        ("tests/providers/test_prepare.py::test_a_function_that_raises",),
+    ),
+    Mutant(
         "the environment wins over the log",
         "RUN-19",
         "providers/endpoints.py::resolve_server",
