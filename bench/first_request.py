@@ -3,13 +3,13 @@
 import json
 import os
 import queue
+import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from bench.made import Words
 from bench.measure import COMMAND, Figure, Times, compare
@@ -89,13 +89,17 @@ def _headers(head: bytes) -> dict[str, str]:
 def first_request(folder: str, words: Words) -> Iterator[Figure]:  # noqa: ARG001 - every bench gets words
     """`wakelog run` beside a bare script with the same HTTP client that sends the same request."""
     with ModelServer() as server:
+        place = _Place(folder, server)
         ours = [COMMAND, "run", "--model", "anthropic:m", "Hello."]
-        _, request = _seconds_to_first_byte(ours, _environment(folder, server.url), server)
+        place.seconds_to_first_byte(ours)
+        place.keep_store()
+        _, request = place.seconds_to_first_byte(ours)
         floor = [sys.executable, BARE, f"{server.url}/v1/messages", _recorded(folder, request)]
         taken: dict[str, list[float]] = {"ours": [], "floor": []}
         for turn in range(-1, ROUNDS):
             for name, command in [("ours", ours), ("floor", floor)][:: 1 if turn % 2 else -1]:
-                seconds, sent = _seconds_to_first_byte(command, _environment(folder, server.url), server)
+                place.restore_store()
+                seconds, sent = place.seconds_to_first_byte(command)
                 assert sent.partition(b"\r\n\r\n")[2] == request.partition(b"\r\n\r\n")[2], "another body was sent"
                 if turn >= 0:
                     taken[name].append(seconds)
@@ -103,7 +107,7 @@ def first_request(folder: str, words: Words) -> Iterator[Figure]:  # noqa: ARG00
     yield Figure(
         group=GROUP,
         what="`wakelog run`, first byte sent to a model",
-        workload="a new process, from its start to the first byte at a loopback server; the store is empty",
+        workload="a new process and session, to the first byte at a loopback server; the store has one session",
         floor="a bare httpx2 script that sends the same request",
         goal=f"≤ {LIMIT:g} ×",
         ratio=times["ours"].median / times["floor"].median,
@@ -112,11 +116,36 @@ def first_request(folder: str, words: Words) -> Iterator[Figure]:  # noqa: ARG00
     )
 
 
-def _environment(folder: str, url: str) -> dict[str, str]:
-    """Return variables with an empty store: earlier sessions would be part of the request."""
-    homes = {name: os.path.join(folder, name) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
-    named = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": url, "WAKELOG_STORE": tempfile.mkdtemp(dir=folder)}
-    return {**os.environ, **homes, **named}
+class _Place:
+    """The folder that commands run in, with a store that is the same before each of them."""
+
+    def __init__(self, folder: str, server: ModelServer) -> None:
+        self._server = server
+        self._store = os.path.join(folder, "store")
+        self._kept = os.path.join(folder, "kept")
+        homes = {name: os.path.join(folder, name) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
+        named = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": server.url, "WAKELOG_STORE": self._store}
+        self._environment = {**os.environ, **homes, **named}
+
+    def keep_store(self) -> None:
+        """Keep a copy of the store as it is now."""
+        shutil.copytree(self._store, self._kept, symlinks=True)
+
+    def restore_store(self) -> None:
+        """Replace the store by the kept copy: earlier sessions are part of a request."""
+        shutil.rmtree(self._store)
+        shutil.copytree(self._kept, self._store, symlinks=True)
+
+    def seconds_to_first_byte(self, command: Sequence[str]) -> tuple[float, bytes]:
+        """Run a program to its end; return the time from its start to the first byte, and the request."""
+        out, err = subprocess.DEVNULL, subprocess.PIPE
+        start = time.perf_counter()
+        with subprocess.Popen(command, stdout=out, stderr=err, env=self._environment) as running:
+            _, errors = running.communicate(timeout=_PATIENCE_S)
+        if running.returncode:
+            raise SystemExit(f"{' '.join(command)} failed:\n{errors.decode()}")
+        arrived, request = self._server.arrivals.get(timeout=_PATIENCE_S)
+        return arrived - start, request
 
 
 def _recorded(folder: str, request: bytes) -> str:
@@ -127,16 +156,3 @@ def _recorded(folder: str, request: bytes) -> str:
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"headers": own, "body": body.decode()}, file)
     return path
-
-
-def _seconds_to_first_byte(
-    command: Sequence[str], environment: Mapping[str, str], server: ModelServer
-) -> tuple[float, bytes]:
-    """Run a program to its end; return the time from its start to the first byte at the server, and the request."""
-    start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) as running:
-        _, errors = running.communicate(timeout=_PATIENCE_S)
-    if running.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{errors.decode()}")
-    arrived, request = server.arrivals.get(timeout=_PATIENCE_S)
-    return arrived - start, request
