@@ -68,6 +68,19 @@ def test_what_is_wrong_is_said_before_a_client_is_opened(provider, params):
     assert shown.stdout == "[]\n"
 
 
+def test_a_checked_model_is_loaded_in_the_background():
+    """Start-up: the parts that connect are imported while a session is written, not before its first request."""
+    code = (
+        "import sys, threading; from wakelog.providers import open_provider\n"
+        "opened = open_provider('anthropic', 'm', {'ANTHROPIC_API_KEY': 'k'})\n"
+        "before = 'httpcore2' in sys.modules; opened.check('m', {})\n"
+        "[thread.join() for thread in threading.enumerate() if thread is not threading.main_thread()]\n"
+        "print(before, 'httpcore2' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False True\n"
+
+
 def test_a_provider_nobody_asked_for_is_not_loaded():
     """DESIGN 9, start-up: splitting a name loads no provider."""
     code = (

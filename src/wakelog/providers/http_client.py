@@ -11,6 +11,7 @@ import functools
 import inspect
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -66,6 +67,16 @@ def tls_context() -> ssl.SSLContext:
 def _context_without_certificates() -> ssl.SSLContext:
     """Return a context that accepts no certificate, for addresses without TLS: reading certificates takes a while."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@functools.cache
+def load_in_background() -> None:
+    """Load the modules that connect in a daemon thread, once per process.
+
+    `httpx2` imports them with its first client, which takes tens of milliseconds. A process that checks a model writes
+    and syncs a session before it calls the model, and waits for the disk meanwhile.
+    """
+    threading.Thread(target=open_client, args=("http://127.0.0.1", IDLE_TIMEOUT_S), daemon=True).start()
 
 
 async def prepare_request(prepare: PrepareRequest, request: HttpRequest) -> HttpRequest:

@@ -29,6 +29,7 @@ from wakelog.providers.http_client import (
     IDLE_TIMEOUT_S,
     NETWORK_ERRORS,
     PreparationFailed,
+    load_in_background,
     open_client,
     post,
     prepare_request,
@@ -217,8 +218,9 @@ class HttpProvider:
         self._prepare = prepare
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
-        """See `ports.CheckedProvider`."""
+        """See `ports.CheckedProvider`. A model call usually follows: what it needs is loaded in the background."""
         self._http_request(ModelRequest(model=model, messages=(), params=params))
+        load_in_background()
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Stream the reply; `UsageError` at once for invalid settings or a missing key."""
