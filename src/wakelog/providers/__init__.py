@@ -115,8 +115,6 @@ def open_provider(
 
 
 def _not_installed(provider: str, error: ImportError) -> UsageError:
-    why = f"package {' and '.join(_missing_packages())} not found" if _missing_packages() else str(error)
-    return UsageError(
-        f"{provider} models need an HTTP client that is not installed ({why})",
-        hint=f"pip install 'wakelog[{_EXTRAS[provider]}]'",
-    )
+    missing = ", ".join(_missing_packages())
+    what = f"packages that are not installed: {missing}" if missing else f"packages that cannot be loaded ({error})"
+    return UsageError(f"{provider} models need {what}", hint=f"pip install 'wakelog[{_EXTRAS[provider]}]'")

@@ -36,9 +36,7 @@ def test_a_message_waits_and_comes_back(shell, chat, slow):
         # The client stands at the gate by now; whoever comes after it finds it open.
         (shell.folder / "gate.open").touch()
         opened.write("open\n")
-    pane.expect(
-        "anthropic models need an HTTP client that is not installed (it is broken)", "› precious words\n  and more"
-    )
+    pane.expect("anthropic models need packages that cannot be loaded (it is broken)", "› precious words\n  and more")
     pane.until(lambda seen: "connecting" not in seen)
     assert pane.scrolled().count("it is broken") == 1
     assert not list(shell.store.glob("*.jsonl"))

@@ -57,5 +57,7 @@ def test_a_missing_http_client():
         "except UsageError as error: print(error.message, error.hint, sep='; ')"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    why = "anthropic models need an HTTP client that is not installed (package httpx2 not found)"
-    assert shown.stdout == f"{why}; pip install 'wakelog[anthropic]'\n"
+    assert (
+        shown.stdout
+        == "anthropic models need packages that are not installed: httpx2; pip install 'wakelog[anthropic]'\n"
+    )
