@@ -248,6 +248,19 @@ def test_a_certificate_must_be_trusted(rig, monkeypatch):
         assert isinstance(rig.ask(server.url)[-1], Finished)
 
 
+@pytest.mark.usefixtures("_new_tls_context")
+@pytest.mark.parametrize("content", [None, "no certificate"], ids=["no file", "another file"])
+def test_certificates_that_cannot_be_read(rig, monkeypatch, tmp_path, content):
+    """One line, before anything is written or sent."""
+    path = tmp_path / "certificates.pem"
+    if content:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with pytest.raises(UsageError, match="the certificates cannot be read") as error:
+        rig.open().stream(request())
+    assert error.value.hint == "check SSL_CERT_FILE and SSL_CERT_DIR"
+
+
 def test_a_silent_connection_is_kept_alive(server):
     """A model that reasons for minutes sends nothing; routers drop a connection without keep-alive probes."""
 

@@ -38,7 +38,7 @@ class PreparationFailed(Exception):
 
 
 def open_client(url: str, idle_timeout_s: float) -> httpx2.AsyncClient:
-    """Return a client for requests to an address. `UsageError` for a proxy that cannot be used."""
+    """Return a client for requests to an address. `UsageError` for a proxy or certificates that cannot be used."""
     try:
         return httpx2.AsyncClient(
             verify=tls_context() if parse_address(url).scheme == "https" else _context_without_certificates(),
@@ -48,6 +48,10 @@ def open_client(url: str, idle_timeout_s: float) -> httpx2.AsyncClient:
         )
     except ImportError:
         raise UsageError("a SOCKS proxy needs the package socksio", hint="pip install socksio") from None
+    except OSError as error:
+        raise UsageError(
+            f"the certificates cannot be read: {error}", hint="check SSL_CERT_FILE and SSL_CERT_DIR"
+        ) from error
     except (ValueError, httpx2.InvalidURL):
         raise UsageError(
             "the environment names a proxy with an invalid address",
