@@ -16,6 +16,7 @@ import msgspec
 
 from bench.appends import many_writers, one_writer
 from bench.commands import listing, searching
+from bench.first_request import first_request
 from bench.forks import forking
 from bench.loads import load
 from bench.made import Words
@@ -66,6 +67,7 @@ def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     for messages in sizes.held:
         yield "memory", partial(memory, messages=messages)
     yield "startup", startup
+    yield "request", first_request
     yield "step", steps
     yield "redaction", redaction
     yield "fork", forking

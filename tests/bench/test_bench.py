@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import bench.__main__
-from bench import appends, commands, forks, loads, picks, redaction, sizes, startup, steps, stores, tails
+from bench import appends, commands, first_request, forks, loads, picks, redaction, sizes, startup, steps, stores, tails
 from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
@@ -15,6 +15,7 @@ TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
 CONSTANTS: dict[ModuleType, dict[str, object]] = {
     appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3, "RATES": 1, "WRITERS": 4},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
+    first_request: {"ROUNDS": 1},
     forks: {"SIZES": (2, 4, 8), "ROUNDS": 1},
     loads: {"MESSAGES": 10, "ROUNDS": 1},
     picks: {"FEW": 2, "ROUNDS": 1},
@@ -49,6 +50,7 @@ FIGURES = {
     "pick": 2,
     "memory": 12,
     "startup": 5,
+    "request": 1,
     "step": 1,
     "redaction": 5,
     "fork": 2,

@@ -10,6 +10,6 @@ network can.
         server.asked[0].json
 """
 
-from tests.loopback.server import CUT, Answer, Asked, Hold, Loopback, events
+from tests.loopback.server import CERTIFICATE, CUT, Answer, Asked, Hold, Loopback, events
 
-__all__ = ["CUT", "Answer", "Asked", "Hold", "Loopback", "events"]
+__all__ = ["CERTIFICATE", "CUT", "Answer", "Asked", "Hold", "Loopback", "events"]

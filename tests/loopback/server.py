@@ -1,15 +1,19 @@
 """The loopback server: a thread per connection, one answer per request, in the given order."""
 
 import json
+import ssl
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeAlias
 
 _PATIENCE_S = 600
+CERTIFICATE = Path(__file__).parent / "localhost.pem"
+"""Self-signed certificate of 127.0.0.1, with its key; no client trusts it by default."""
 
 
 class Cut:
@@ -60,27 +64,32 @@ def events(*told: Mapping[str, Any], named: bool = True) -> list[bytes]:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        # Whoever asked may go at any time, also between two requests.
-        if not isinstance(sys.exc_info()[1], ConnectionError):
+        # Whoever asked may go at any time, also between two requests, and may not trust the certificate.
+        if not isinstance(sys.exc_info()[1], ConnectionError | ssl.SSLError):
             super().handle_error(request, client_address)
 
 
 class Loopback:
     """A server at `url` for the duration of the `with` block. A request without an answer gets a 500."""
 
-    def __init__(self, answer: Callable[[Asked], Answer] | None = None) -> None:
+    def __init__(self, answer: Callable[[Asked], Answer] | None = None, *, tls: bool = False) -> None:
         self.asked: list[Asked] = []
         self._answers: deque[Answer] = deque()
         self._answer = answer
         self._turn = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:
         """Its address, without a path."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def play(self, *answers: Answer) -> None:
         """Set the answers to the next requests."""

@@ -172,7 +172,7 @@ IN_BLOBS = (
     Mutant(
         "media are sent to a model that accepts none",
         "RUN-8",
-        "providers/http_provider.py::HttpProvider._prepared",
+        "providers/http_provider.py::HttpProvider._http_request",
         'request_without_media(request) if params.media == "note" else request',
         "request",
         ("tests/providers/test_requests.py::test_a_model_that_takes_no_media",),

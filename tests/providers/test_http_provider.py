@@ -12,12 +12,15 @@ import anyio
 import httpx2
 import pytest
 
-from tests.loopback import CUT, Answer, Hold, Loopback, events
+from tests.loopback import CERTIFICATE, CUT, Answer, Hold, Loopback, events
+from tests.loopback.server import Act
 from tests.providers.asking import deltas, request, text_of
 from tests.providers.wire_formats import KEY, RIGS
 from wakelog.errors import UsageError
 from wakelog.log.content import Finished
+from wakelog.providers import HttpRequest
 from wakelog.providers.endpoints import Server
+from wakelog.providers.http_client import open_client, post, tls_context
 from wakelog.providers.http_provider import HttpProvider, stream_reply
 
 PAGE = Answer([b"<html>Please log in</html>"], 200, {"content-type": "text/html; charset=utf-8"})
@@ -129,12 +132,14 @@ def test_who_took_too_long(rig, server):
 class _Broken:
     """An answer whose connection fails in its own way, behind half a reply."""
 
+    status_code = 200
+    next_request = None
     headers: ClassVar = {"content-type": "text/event-stream"}
 
     def __init__(self, acts, error):
         self._acts, self._error = acts, error
 
-    async def iter_bytes(self):
+    async def aiter_bytes(self):
         for act in self._acts:
             yield act
         raise self._error
@@ -151,7 +156,7 @@ def test_no_failure_of_a_connection_is_raised(rig, error):
     async def listen():
         asking = contextlib.nullcontext(_Broken(rig.half, error))
         parser = rig.way.create_parser(request())
-        return [delta async for delta in stream_reply(asking, parser, rig.way.load_sdk(), server)]
+        return [delta async for delta in stream_reply(asking, parser, rig.way.fault_of_response, server)]
 
     told = asyncio.run(listen())
     assert (text_of(told)[:3], told[-1].kind, told[-1].retryable) == ("So ", "cut", True)
@@ -175,15 +180,111 @@ def test_only_the_last_event_is_missing(name, server, ending):
 
 def test_a_connection_that_cannot_be_closed(rig, server, monkeypatch):
     """RUN-8: what was said to the end stays said."""
-    closing = rig.way.load_sdk().http.aclose
+    closing = httpx2.AsyncClient.__aexit__
 
-    async def aclose(self):
-        await closing(self)
+    async def close(self, *details):
+        await closing(self, *details)
         raise ssl.SSLError("it would not close")
 
-    monkeypatch.setattr(rig.way.load_sdk().http, "aclose", aclose)
+    monkeypatch.setattr(httpx2.AsyncClient, "__aexit__", close)
     server.play(Answer(rig.whole))
     assert isinstance(rig.ask(server.url)[-1], Finished)
+
+
+# ── redirects, certificates, silence ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_server_is_not_followed(rig, server, status):
+    """Law 14: neither the key nor the conversation goes to a server that only a redirect names."""
+    with Loopback() as other:
+        server.play(Answer([b""], status, {"location": f"{other.url}/v1/other"}))
+        (end,) = rig.ask(server.url)
+        assert other.asked == []
+        assert (end.kind, end.retryable) == ("malformed", True)
+        assert f"redirects to {other.url.removeprefix('http://')}" in end.message
+
+
+@pytest.mark.parametrize(
+    "place", ["https://127.0.0.1:{port}/v1", "http://localhost:{port}/v1", "http://me@evil.example/"]
+)
+def test_what_is_another_server(rig, server, place):
+    """Law 14: another scheme or name is another server, also on the same machine."""
+    server.play(Answer([b""], 307, {"location": place.format(port=server.url.rpartition(":")[2])}))
+    (end,) = rig.ask(server.url)
+    assert (end.kind, len(server.asked)) == ("malformed", 1)
+
+
+def test_a_redirect_on_the_same_server_is_followed(rig, server):
+    """The same request is sent again, with its body and its key."""
+    server.play(Answer([b""], 308, {"location": "/moved/v2"}), Answer(rig.whole))
+    assert isinstance(rig.ask(server.url)[-1], Finished)
+    first, second = server.asked
+    assert (second.path, second.body, second.headers) == ("/moved/v2", first.body, first.headers)
+
+
+def test_redirects_end(rig):
+    with Loopback(lambda asked: Answer([b""], 307, {"location": asked.path})) as server:
+        (end,) = rig.ask(server.url)
+        assert (end.kind, end.retryable, len(server.asked)) == ("connection", True, 6)
+
+
+@pytest.fixture
+def _new_tls_context():
+    """Clear the TLS context of this process, before and after the test."""
+    tls_context.cache_clear()
+    yield
+    tls_context.cache_clear()
+
+
+@pytest.mark.usefixtures("_new_tls_context")
+def test_a_certificate_must_be_trusted(rig, monkeypatch):
+    """Law 14: nothing is sent to a server with an untrusted certificate; SSL_CERT_FILE names trusted ones."""
+    with Loopback(tls=True) as server:
+        (end,) = rig.ask(server.url)
+        assert (end.kind, "CERTIFICATE_VERIFY_FAILED" in end.message, server.asked) == ("connection", True, [])
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        tls_context.cache_clear()
+        server.play(Answer(rig.whole))
+        assert isinstance(rig.ask(server.url)[-1], Finished)
+
+
+@pytest.mark.usefixtures("_new_tls_context")
+@pytest.mark.parametrize("content", [None, "no certificate"], ids=["no file", "another file"])
+def test_certificates_that_cannot_be_read(rig, monkeypatch, tmp_path, content):
+    """One line, before anything is written or sent."""
+    path = tmp_path / "certificates.pem"
+    if content:
+        path.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with pytest.raises(UsageError, match="the certificates cannot be read") as error:
+        rig.open().stream(request())
+    assert error.value.hint == "check SSL_CERT_FILE and SSL_CERT_DIR"
+
+
+def test_a_silent_connection_is_kept_alive(server):
+    """A model that reasons for minutes sends nothing; routers drop a connection without keep-alive probes."""
+
+    async def options():
+        asked = HttpRequest(f"{server.url}/v1/x", {}, b"{}")
+        async with post(open_client(asked.url, 30), asked) as response:
+            connection = response.extensions["network_stream"].get_extra_info("socket")
+            return (
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+            )
+
+    server.play(Answer([]))
+    assert asyncio.run(options()) == (1, 60)
+
+
+def test_an_error_that_does_not_end_is_classified(rig, server):
+    """RUN-8: for an error body that is cut, or longer than the limit, the status and the headers decide."""
+    bodies: list[list[Act]] = [[b'{"error"', CUT], [b" " * 4096] * 40]
+    for acts in bodies:
+        server.play(Answer(acts, 429, {"retry-after": "3", "content-type": "application/json"}))
+        (end,) = rig.ask(server.url)
+        assert (end.kind, end.retryable, end.delay_ms) == ("rate_limited", True, 3000)
 
 
 # ── addresses and proxies ────────────────────────────────────────────────────────────────────────

@@ -56,16 +56,29 @@ def test_the_demo_is_one_model():
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat"])
 @pytest.mark.parametrize("params", [{}, {"endpoint": "nowhere"}, {"effort": "huge"}], ids=["key", "address", "setting"])
-def test_what_is_wrong_is_said_before_an_sdk_is_loaded(provider, params):
-    """RUN-8: an SDK takes a second or two to load, and nobody waits for it only to hear that a key is missing."""
+def test_what_is_wrong_is_said_before_a_client_is_opened(provider, params):
+    """RUN-8: the parts that connect are loaded last: a missing key is reported without waiting for them."""
     code = (
         "import sys; from wakelog.errors import UsageError; from wakelog.ports.runtime import ModelRequest\n"
         "from wakelog.providers import open_provider\n"
         f"try: open_provider({provider!r}, 'm', {{}}).stream(ModelRequest(model='m', messages=(), params={params!r}))\n"
-        "except UsageError: print([name for name in ('anthropic', 'openai') if name in sys.modules])"
+        "except UsageError: print([name for name in ('anthropic', 'openai', 'httpcore2') if name in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"
+
+
+def test_a_checked_model_is_loaded_in_the_background():
+    """Start-up: the parts that connect are imported while a session is written, not before its first request."""
+    code = (
+        "import sys, threading; from wakelog.providers import open_provider\n"
+        "opened = open_provider('anthropic', 'm', {'ANTHROPIC_API_KEY': 'k'})\n"
+        "before = 'httpcore2' in sys.modules; opened.check('m', {})\n"
+        "[thread.join() for thread in threading.enumerate() if thread is not threading.main_thread()]\n"
+        "print(before, 'httpcore2' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "False True\n"
 
 
 def test_an_unused_provider_is_not_imported():

@@ -7,7 +7,7 @@ way whatever happens to the configuration.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,11 +16,11 @@ from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
 from wakelog.log.codec import canonical_json
 from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
-from wakelog.ports.runtime import Channel, Hook, Provider, Tool
+from wakelog.ports.runtime import Channel, Hook, OpenProvider, Provider, Tool
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
 from wakelog.prompts import PromptContent, prompt_from
-from wakelog.providers import needs_reasoning_back, split_model
+from wakelog.providers import needs_reasoning_back, open_provider, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
 from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
@@ -50,8 +50,8 @@ class Agent(msgspec.Struct, frozen=True):
     """MCP servers whose tools could not be listed, as plain values; they are recorded in the log."""
     channels: tuple[Channel, ...] = ()
     """Where replies are delivered."""
-    provider: Provider | None = None
-    """Access to the model, for a provider that wakelog does not have; the name of `model` is passed to it."""
+    provider: Provider | OpenProvider = open_provider
+    """A provider of your own, which gets the name in `model`; or a function that opens one by its name and model."""
 
     def __post_init__(self) -> None:
         """Convert plain functions to tools with replay `never`."""
@@ -124,11 +124,8 @@ class Agent(msgspec.Struct, frozen=True):
     def runtime(self, store: Store, channels: Sequence[Channel] | None = None) -> LiveRuntime:
         """Return a runtime with the tools, hooks, channels and provider of this agent."""
         given = self.channels if channels is None else tuple(channels)
-        if self.provider is None:
-            return LiveRuntime(store, tools=self.tools, channels=given, hooks=self.hooks)
-        provider = self.provider
         return LiveRuntime(
-            store, tools=self.tools, channels=given, hooks=self.hooks, provider=lambda _name, _model: provider
+            store, tools=self.tools, channels=given, hooks=self.hooks, provider=_as_opener(self.provider)
         )
 
     async def wake(self, store: Store, session: Session | str) -> WakeReport:
@@ -192,6 +189,11 @@ class Agent(msgspec.Struct, frozen=True):
                 raise
             hint = "the process that runs the session will answer it: do not send it again"
             raise Conflict(f"{error.message}; the message waits in its queue", hint=hint) from None
+
+
+def _as_opener(provider: Any) -> OpenProvider:
+    """Return a function that opens a provider; for a provider itself, one that returns it for every model."""
+    return (lambda _name, _model: provider) if hasattr(provider, "stream") else cast("OpenProvider", provider)
 
 
 def _check_store(store: object) -> None:

@@ -11,8 +11,9 @@ again later.
 import inspect
 import io
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from wakelog.channels.offsets import ShownText
 
@@ -56,16 +57,14 @@ class MemoryChannel:
         self.ended.add(reply_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(msgspec.Struct, frozen=True):
     """A reply starts, or starts again: `attempt` counts from 1."""
 
     reply_id: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaText:
+class DeltaText(msgspec.Struct, frozen=True):
     """New text, and its offset in the reply."""
 
     reply_id: str
@@ -74,16 +73,14 @@ class DeltaText:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(msgspec.Struct, frozen=True):
     """The text passed so far is void; the reply comes again from offset 0."""
 
     reply_id: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     """The reply is complete and has `offset` characters. This event may be repeated."""
 
     reply_id: str

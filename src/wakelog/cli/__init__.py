@@ -66,7 +66,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 ALIASES = {"list": "ls"}
 # Allocations before the first garbage collection: more than any command makes while it loads.
-_OBJECTS_LOADED = 50_000
+_OBJECTS_LOADED = 100_000
 
 
 def load(module: str) -> ModuleType:

@@ -6,7 +6,6 @@ cannot be a secret.
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -79,6 +78,9 @@ class ParsedFile(msgspec.Struct, frozen=True):
 
 def parse_config(text: str, file: str, role: Literal["user", "project"] = "user", home: str = "~") -> ParsedFile:
     """Return the settings of one file. Relative paths are resolved from the file's folder, `~` is `home`."""
+    # Without a configuration file, which is common, the parser is not loaded.
+    import tomllib  # noqa: PLC0415
+
     text = text.replace("\r\n", "\n")
     if line := line_of_overlong_key(text):
         return ParsedFile(mistakes=(Mistake(Place("file", file, line), _TOO_DEEP, _SYNTAX_HINT),))

@@ -6,7 +6,6 @@ returned, and a caller uses the line of the nearest enclosing table for the rest
 """
 
 import re
-import tomllib
 from bisect import bisect_right
 
 ScanPath = tuple[str | int, ...]
@@ -162,6 +161,9 @@ class _Scanner:
         self._blank()
         if self.text[self.at : self.at + 1] not in ('"', "'"):
             return self._take(_BARE)
+        # Quoted keys are rare; the caller has loaded the parser already.
+        import tomllib  # noqa: PLC0415
+
         key: str = tomllib.loads(f"key = {self._take(_STRING)}")["key"]
         return key
 

@@ -1,23 +1,26 @@
-"""Registry of model providers: opens a provider by name, and finds the optional SDK that it needs.
+"""Registry of model providers: opens a provider by name, and finds the HTTP client that network providers need.
 
 Rule 1: a provider keeps no state between two calls. It uses only the request, which is derived from the log, so any
 process can make the next call.
 Rule 2: an external failure is a `Faulted`; only a caller's mistake is an exception.
-Rule 3: a provider's module is imported when it is opened, and its SDK when it is called, which takes a second or
-two; a missing key or an invalid setting is reported before that. This module must not import an SDK, nor a package
-that comes with one.
+Rule 3: a provider's module is imported when it is opened. This module must not import the HTTP client, which is an
+optional package.
+Rule 4: no vendor SDK is imported. Requests and replies are our own; the SDKs judge both in the tests.
 
 Each provider module has a function `open_model`. Read `requests` (settings, media), `event_stream` and `faults`
-(replies and errors of servers), `endpoints` (addresses and keys), `http_provider` (one streamed call), then a wire
-format: `anthropic.messages`, `openai.responses`, `openai.chat`. Offline models: `playback`, `scripted`, `demo`.
+(replies and errors of servers), `endpoints` (addresses, keys, headers), `http_client` (one request), `http_provider`
+(one streamed call), then a wire format: `anthropic.messages`, `openai.responses`, `openai.chat`. Offline models:
+`playback`, `scripted`, `demo`.
 """
 
 import difflib
 import importlib
 import importlib.util
 import os
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.ports.runtime import Provider
@@ -29,8 +32,9 @@ _PROVIDERS = {
     "scripted": "wakelog.providers.scripted",
     "demo": "wakelog.providers.demo",
 }
-# The SDK of each provider that needs one; importing it takes a second or two.
-_SDKS = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
+# The extra of each provider that uses the network. All of them bring the same HTTP client.
+_EXTRAS = {"anthropic": "anthropic", "openai": "openai", "openai-chat": "openai"}
+_HTTP_PACKAGES = ("httpx2", "anyio")
 # How each is written on a command line.
 _MODEL_FORMS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, demo"
 
@@ -50,7 +54,11 @@ def format_model(provider: str | None, model: str | None) -> str:
 
 def is_installed(provider: str) -> bool:
     """Return whether the packages of a provider are installed. Nothing is imported for that."""
-    return provider not in _SDKS or importlib.util.find_spec(_SDKS[provider]) is not None
+    return provider not in _EXTRAS or not _missing_packages()
+
+
+def _missing_packages() -> list[str]:
+    return [package for package in _HTTP_PACKAGES if importlib.util.find_spec(package) is None]
 
 
 def check_provider_name(provider: str) -> None:
@@ -62,46 +70,51 @@ def check_provider_name(provider: str) -> None:
 
 
 def needs_reasoning_back(provider: str, model: str) -> bool:
-    """Return whether a model's reasoning must be sent back unchanged; False for providers without an SDK."""
-    return provider in _SDKS and bool(getattr(open_provider(provider, model), "needs_reasoning_back", False))
+    """Return whether a model's reasoning must be sent back unchanged; False for offline providers."""
+    return provider in _EXTRAS and bool(getattr(open_provider(provider, model), "needs_reasoning_back", False))
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """A request to a model server, about to be sent with the method POST. Header names are lower case."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+PrepareRequest: TypeAlias = Callable[[HttpRequest], HttpRequest | Awaitable[HttpRequest]]
+"""Function that returns the request to send instead: signed, with other headers, or to another address."""
 
 
 def open_provider(
-    provider: str, model: str, environ: Mapping[str, str] | None = None, *, key_source: str = ""
+    provider: str,
+    model: str,
+    environ: Mapping[str, str] | None = None,
+    *,
+    key_source: str = "",
+    prepare: PrepareRequest | None = None,
 ) -> Provider:
     """Return the provider of that name for that model. Keys and addresses come from the environment.
 
-    `key_source` describes where a key in `environ` came from, for the error message when it is refused.
+    `key_source` describes where a key in `environ` came from, for the error message when it is refused. `prepare` is
+    called before each request of a provider that uses the network, and returns the request to send.
     """
     check_provider_name(provider)
     variables = os.environ if environ is None else environ
-    opened: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, variables, key_source)
+    if provider not in _EXTRAS:
+        if prepare is not None:
+            raise UsageError(f"{provider} sends no requests, so none can be prepared", hint="leave `prepare` out")
+        offline: Provider = importlib.import_module(_PROVIDERS[provider]).open_model(model, variables, key_source)
+        return offline
+    try:
+        module = importlib.import_module(_PROVIDERS[provider])
+    except ImportError as error:
+        raise _not_installed(provider, error) from error
+    opened: Provider = module.open_model(model, variables, key_source, prepare)
     return opened
 
 
-class OptionalSdk(NamedTuple):
-    """An SDK: the name of its package, which is also that of the extra, and what needs it, in words."""
-
-    package: str
-    needed_by: str
-
-    def check(self) -> None:
-        """Raise `UsageError` if it is not installed. Nothing is imported for that."""
-        if importlib.util.find_spec(self.package) is None:
-            raise self._missing(f"package {self.package} not found")
-
-    def load(self) -> Any:
-        """Import the package; `UsageError` if that fails."""
-        try:
-            return importlib.import_module(self.package)
-        except ImportError as error:
-            raise self._missing(str(error)) from error
-
-    def _missing(self, why: str) -> UsageError:
-        return UsageError(
-            f"{self.needed_by} need an SDK that is not installed ({why})", hint=f"pip install 'wakelog[{self.package}]'"
-        )
-
-
-ANTHROPIC_SDK = OptionalSdk("anthropic", "anthropic models")
-OPENAI_SDK = OptionalSdk("openai", "OpenAI models")
+def _not_installed(provider: str, error: ImportError) -> UsageError:
+    missing = ", ".join(_missing_packages())
+    what = f"packages that are not installed: {missing}" if missing else f"packages that cannot be loaded ({error})"
+    return UsageError(f"{provider} models need {what}", hint=f"pip install 'wakelog[{_EXTRAS[provider]}]'")

@@ -1,42 +1,44 @@
-"""HTTP provider: sends one request to a model server and streams the reply, with one HTTP client per reply.
+"""HTTP provider: sends one request to a model server and streams the reply.
 
-A `WireFormat` holds what differs between servers: how a body is built and sent, how events are parsed, what an
-error means.
+A `WireFormat` holds what differs between servers: how a body is built, where it is sent, how events are parsed, what
+an error means.
 Rule 1: a network failure is a fault, never an exception. After a broken stream the parser decides whether the reply
 was complete.
-Rule 2: the SDKs connect, authenticate and report errors. They never retry: the runtime does, and the log records
-every attempt.
-Rule 3: nothing is kept between two calls but the source of keys and addresses.
+Rule 2: nothing is kept between two calls but the source of keys and addresses.
+Rule 3: a function of the caller may prepare each request: sign it, or send it to another address.
 """
 
 import contextlib
-import functools
 import os
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
-import anyio
 import httpx2
 import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.log.content import Delta, Faulted, Finished, JsonObject
 from wakelog.ports.runtime import ModelRequest
-from wakelog.providers.endpoints import Server, Vendor, is_loopback, resolve_server
+from wakelog.providers import HttpRequest, PrepareRequest
+from wakelog.providers.endpoints import Server, Vendor, request_url, resolve_server
 from wakelog.providers.event_stream import EventParser, decode_event
 from wakelog.providers.faults import fault, fault_of_content_type, with_server_name
+from wakelog.providers.http_client import (
+    DEFAULT_HEADERS,
+    IDLE_TIMEOUT_S,
+    NETWORK_ERRORS,
+    PreparationFailed,
+    load_in_background,
+    open_client,
+    post,
+    prepare_request,
+)
 from wakelog.providers.playback import play_fault
 from wakelog.providers.requests import Params, parse_params, request_without_media
 
-# How long a stream may be silent. A reasoning model may send nothing for minutes.
-IDLE_TIMEOUT_S = 600.0
-_CONNECT_TIMEOUT_S = 15.0
-# Servers that require no key still get a header: without a key the SDKs look for one in other places.
-_NO_KEY = "none"
-# TLS failures in the middle of a stream are not wrapped by the HTTP client.
-_NETWORK_ERRORS = (httpx2.HTTPError, ssl.SSLError, anyio.EndOfStream)
+# The longest error body that is read.
+_ERROR_BYTES = 64 * 1024
 
 
 class ReplyParser(Protocol):
@@ -54,86 +56,69 @@ class ReplyParser(Protocol):
 
 
 class HttpResponse(Protocol):
-    """An HTTP response as both SDKs provide it."""
+    """The part of an HTTP response that is used."""
+
+    @property
+    def status_code(self) -> int:
+        """The status."""
+        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers, by lower-case name."""
         ...
 
-    def iter_bytes(self) -> AsyncIterator[bytes]:
+    @property
+    def next_request(self) -> httpx2.Request | None:
+        """The request that a redirect asks for."""
+        ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
         """Iterate over the body as it arrives."""
         ...
 
 
-class Sdk(NamedTuple):
-    """The parts of an SDK that are used."""
-
-    client: Callable[..., Any]
-    http: Callable[..., httpx2.AsyncClient]
-    error: type[Exception]
-    """Base class of everything that it raises."""
-    status_error: type[Exception]
-    """Raised for a response that is an error from the start."""
-    fault_of_response: Callable[[int, Mapping[str, str], Any], Faulted]
-    """Turns such a response into a fault: status, headers and body."""
+FaultOfResponse = Callable[[int, Mapping[str, str], Any], Faulted]
+"""Turns a response that is an error from the start into a fault: status, headers and body."""
 
 
-def open_client(sdk: Sdk, server: Server, idle_timeout_s: float) -> Any:
-    """Return the SDK's client for one reply. `UsageError` for a proxy that cannot be used."""
-    return sdk.client(
-        api_key=server.key or _NO_KEY,
-        base_url=server.url,
-        max_retries=0,
-        timeout=httpx2.Timeout(idle_timeout_s, connect=_CONNECT_TIMEOUT_S),
-        http_client=_http_client(sdk, server),
-    )
-
-
-def _http_client(sdk: Sdk, server: Server) -> httpx2.AsyncClient:
-    if is_loopback(server.url):
-        # No proxy: it would look for a loopback address on its own machine.
-        return sdk.http(transport=httpx2.AsyncHTTPTransport(verify=tls_context()))
-    try:
-        return sdk.http(verify=tls_context())
-    except ImportError:
-        raise UsageError("a SOCKS proxy needs the package socksio", hint="pip install socksio") from None
-    except (ValueError, httpx2.InvalidURL):
-        raise UsageError(
-            "the environment names a proxy with an invalid address",
-            hint="check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY",
-        ) from None
-
-
-@functools.cache
-def tls_context() -> ssl.SSLContext:
-    """Return the TLS context of this process, created once: that takes longer than all other work for a call."""
-    return httpx2.create_ssl_context()
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def stream_reply(
-    sending: AbstractAsyncContextManager[HttpResponse], reader: ReplyParser, sdk: Sdk, server: Server
-) -> AsyncIterator[Delta]:
+    sending: AbstractAsyncContextManager[HttpResponse],
+    reader: ReplyParser,
+    fault_of_response: FaultOfResponse,
+    server: Server,
+) -> AsyncGenerator[Delta, None]:
     """Send the request and yield the reply as it arrives. Everything is closed before its end is yielded."""
     end: Finished | Faulted | None = None
     try:
-        async with sending as response, contextlib.aclosing(_read_deltas(response, reader)) as deltas:
+        async with (
+            sending as response,
+            contextlib.aclosing(_read_deltas(response, reader, fault_of_response)) as deltas,
+        ):
             async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
                     end = delta
                     break
                 yield delta
-    except (sdk.error, *_NETWORK_ERRORS) as error:
+    except NETWORK_ERRORS as error:
         # A complete reply stays complete, however the connection is closed.
-        end = end or _fault_of_exception(error, sdk)
+        end = end or _fault_of_exception(error)
     yield _for_display(end or fault("cut"), server)
 
 
-async def _read_deltas(response: HttpResponse, reader: ReplyParser) -> AsyncGenerator[Delta, None]:
+async def _read_deltas(
+    response: HttpResponse, reader: ReplyParser, fault_of_response: FaultOfResponse
+) -> AsyncGenerator[Delta, None]:
+    if response.status_code >= 300:
+        yield await _fault_of_status(response, fault_of_response)
+        return
     events, has_event, why = EventParser(), False, "cut"
     reader.request_id = response.headers.get("x-request-id") or response.headers.get("request-id")
     try:
-        async for chunk in response.iter_bytes():
+        async for chunk in response.aiter_bytes():
             for event in events.feed(chunk):
                 has_event = True
                 for delta in reader.read(event):
@@ -142,30 +127,39 @@ async def _read_deltas(response: HttpResponse, reader: ReplyParser) -> AsyncGene
         why = "timeout"
     except (ValueError, httpx2.DecodingError):
         why = "malformed"
-    except _NETWORK_ERRORS:
+    except NETWORK_ERRORS:
         pass
     foreign = None if has_event or why == "timeout" else fault_of_content_type(response.headers.get("content-type"))
     for delta in [foreign] if foreign else reader.end(why):
         yield delta
 
 
-def _fault_of_exception(error: Exception, sdk: Sdk) -> Faulted:
-    """Return the fault for an exception of the SDK or its socket before a reply begins."""
-    if isinstance(error, sdk.status_error):
-        refused: Any = error
-        return sdk.fault_of_response(refused.status_code, refused.response.headers, _json_body(refused.response))
-    cause = error.__cause__ or error
-    if isinstance(cause, httpx2.TimeoutException):
-        return fault("timeout")
-    return fault("connection", str(cause))
+async def _fault_of_status(response: HttpResponse, fault_of_response: FaultOfResponse) -> Faulted:
+    """Return the fault for a response that is not a success."""
+    if response.next_request is not None:
+        place = response.next_request.url.netloc.decode()
+        return fault("malformed", f"it redirects to {place}, and requests are not sent to another server")
+    return fault_of_response(response.status_code, response.headers, await _json_body(response))
 
 
-def _json_body(response: httpx2.Response) -> object:
+async def _json_body(response: HttpResponse) -> object:
     """Return the JSON body of an error; None if it is not JSON: HTML pages are not shown."""
+    body = b""
+    # A body that breaks off or does not end leaves the status, which says enough.
+    with contextlib.suppress(*NETWORK_ERRORS):
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > _ERROR_BYTES:
+                break
     try:
-        return decode_event(response.content, object)
-    except (ValueError, httpx2.ResponseNotRead):
+        return decode_event(body, object)
+    except ValueError:
         return None
+
+
+def _fault_of_exception(error: Exception) -> Faulted:
+    """Return the fault for an exception of the HTTP client or its socket before a reply begins."""
+    return fault("timeout") if isinstance(error, httpx2.TimeoutException) else fault("connection", str(error))
 
 
 def _for_display(end: Finished | Faulted, server: Server) -> Finished | Faulted:
@@ -189,14 +183,14 @@ class WireFormat(NamedTuple):
 
     name: str
     vendor: Vendor
-    load_sdk: Callable[[], Sdk]
-    """Loads the SDK, which takes a while."""
+    path: str
+    """Path of the API call, after the address of the server."""
     build_body: Callable[[ModelRequest, Params, Server], JsonObject]
     """Builds the body of a request to a server."""
-    send_body: Callable[[Any, JsonObject], AbstractAsyncContextManager[HttpResponse]]
-    """Sends a body through a client, unchanged, and provides the response."""
     create_parser: Callable[[ModelRequest], ReplyParser]
     """Creates the parser of a reply."""
+    fault_of_response: FaultOfResponse
+    """Turns an error response into a fault."""
     signs_reasoning: bool = False
     """Whether reasoning has a signature over its text, and must be sent back unchanged."""
 
@@ -213,6 +207,7 @@ class HttpProvider:
         environ: Mapping[str, str] | None = None,
         key_source: str = "",
         idle_timeout_s: float = IDLE_TIMEOUT_S,
+        prepare: PrepareRequest | None = None,
     ) -> None:
         self.name = wire_format.name
         self.needs_reasoning_back = wire_format.signs_reasoning
@@ -220,42 +215,81 @@ class HttpProvider:
         self._environ = os.environ if environ is None else environ
         self._key_source = key_source
         self._idle_timeout_s = idle_timeout_s
+        self._prepare = prepare
 
     def check(self, model: str, params: Mapping[str, Any]) -> None:
-        """See `ports.CheckedProvider`."""
-        self._prepared(ModelRequest(model=model, messages=(), params=params))
+        """See `ports.CheckedProvider`. A model call usually follows: what it needs is loaded in the background."""
+        self._http_request(ModelRequest(model=model, messages=(), params=params))
+        load_in_background()
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """Stream the reply; `UsageError` at once for invalid settings or a missing key."""
-        server, body, sdk = self._prepared(request)
+        server, http_request = self._http_request(request)
+        parser = self._wire_format.create_parser(request)
         if request.prefill:
             return play_fault(_CANNOT_RESUME)
-        sending = _send_request(self._wire_format, open_client(sdk, server, self._idle_timeout_s), body)
-        return stream_reply(sending, self._wire_format.create_parser(request), sdk, server)
+        if self._prepare is not None:
+            return self._stream_prepared(self._prepare, http_request, parser, server)
+        return self._stream(open_client(http_request.url, self._idle_timeout_s), http_request, parser, server)
 
-    def _prepared(self, request: ModelRequest) -> tuple[Server, JsonObject, Sdk]:
-        """Return the server, the body of the request and the SDK; `UsageError` if any of them is invalid or missing."""
+    def _http_request(self, request: ModelRequest) -> tuple[Server, HttpRequest]:
+        """Return the server and the request to it; `UsageError` if any part is invalid or missing."""
         wire_format, params = self._wire_format, parse_params(request.params)
-        server = resolve_server(wire_format.vendor, params.endpoint, self._environ, self._key_source)
+        is_prepared = self._prepare is not None
+        server = resolve_server(
+            wire_format.vendor, params.endpoint, self._environ, self._key_source, is_prepared=is_prepared
+        )
         body = wire_format.build_body(
             request_without_media(request) if params.media == "note" else request, params, server
         )
-        # The SDK takes seconds to load: mistakes that can be found without it are reported first.
-        return server, body, wire_format.load_sdk()
+        headers = {**DEFAULT_HEADERS, **server.headers}
+        return server, HttpRequest(request_url(server.url, wire_format.path), headers, msgspec.json.encode(body))
+
+    def _stream(
+        self, client: httpx2.AsyncClient, request: HttpRequest, parser: ReplyParser, server: Server
+    ) -> AsyncGenerator[Delta, None]:
+        return stream_reply(post(client, request), parser, self._wire_format.fault_of_response, server)
+
+    async def _stream_prepared(
+        self, prepare: PrepareRequest, request: HttpRequest, parser: ReplyParser, server: Server
+    ) -> AsyncGenerator[Delta, None]:
+        """Stream the reply to the request that `prepare` returns. Its mistakes are faults: the call is in the log."""
+        try:
+            prepared = await prepare_request(prepare, request)
+            client = open_client(prepared.url, self._idle_timeout_s)
+        except PreparationFailed as error:
+            yield _fault_of_preparation(error)
+            return
+        except UsageError as error:
+            yield Faulted("bad_request", f"{error.message}; {error.hint}")
+            return
+        called = msgspec.structs.replace(server, url=prepared.url)
+        async with contextlib.aclosing(self._stream(client, prepared, parser, called)) as deltas:
+            async for delta in deltas:
+                yield delta
 
 
-@contextlib.asynccontextmanager
-async def _send_request(wire_format: WireFormat, client: Any, body: JsonObject) -> AsyncIterator[HttpResponse]:
-    async with client, wire_format.send_body(client, body) as response:
-        yield response
+def _fault_of_preparation(error: PreparationFailed) -> Faulted:
+    """Return the fault for a request that could not be prepared: temporary only if the network failed.
+
+    The text of the exception is not quoted: it may hold credentials.
+    """
+    is_temporary = isinstance(error.__cause__, (OSError, *NETWORK_ERRORS))
+    return Faulted(
+        "connection" if is_temporary else "auth", f"the request could not be prepared ({error})", is_temporary
+    )
 
 
 def open_http_provider(
-    wire_format: WireFormat, model: str, environ: Mapping[str, str], key_source: str
+    wire_format: WireFormat,
+    model: str,
+    environ: Mapping[str, str],
+    key_source: str,
+    prepare: PrepareRequest | None = None,
 ) -> HttpProvider:
     """Return the provider for `PROVIDER:NAME`. Each request names the model to call."""
     if model == wire_format.name:
         raise UsageError(
             f"{wire_format.name} is a provider without a model name", hint=f"write {wire_format.name}:NAME"
         )
-    return HttpProvider(wire_format, environ=environ, key_source=key_source)
+    return HttpProvider(wire_format, environ=environ, key_source=key_source, prepare=prepare)

@@ -9,7 +9,8 @@ like that.
 import base64
 import binascii
 import re
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["password", "secret", "token"]
 Form: TypeAlias = Literal["env", "bare", "quoted"]
@@ -17,11 +18,32 @@ Form: TypeAlias = Literal["env", "bare", "quoted"]
 # Minimum length of a value, by the kind of its name.
 MIN_CHARS: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
 _TRAILING = ".,:;!?…"
+
+
+class LazyPattern:
+    """Regular expression that is compiled on first use: most commands meet no assignment, and need none of them."""
+
+    match: Callable[[str], re.Match[str] | None]
+    fullmatch: Callable[[str], re.Match[str] | None]
+    search: Callable[[str], re.Match[str] | None]
+    findall: Callable[[str], list[str]]
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        """Compile, and keep the method: the next call does not come here."""
+        method = getattr(re.compile(self._pattern, self._flags), name)
+        setattr(self, name, method)
+        return method
+
+
 # Characters that join words in identifiers, paths, addresses and base64: no evidence for a secret.
 _JOINS = frozenset("-_.:/=+,[]()#")
 _WORDS_MAX = 24
-_CASE_RUN = re.compile(r"[A-Z]+|[a-z]+")
-_PLACEHOLDER = re.compile(
+_CASE_RUN = LazyPattern(r"[A-Z]+|[a-z]+")
+_PLACEHOLDER = LazyPattern(
     # a variable, a template, or a reference to the place of the secret
     r"[$<{*&|~^\[]|%[({a-z]|#\{|![a-z]+$|@\w*@|(?:env|vault|file|ssm|arn|ref\+|op|sops|enc)[:(\[]"
     r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|data:"
@@ -34,27 +56,27 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 # Parts of expressions and regular expressions that are rare in passwords.
-_CODE = re.compile(r"\\[dwsbWSDB]|\[\^|\(\?|\[a-z|\[A-Z|\[0-9|\w\(|[a-z]\[|\w\s*\?\s*\w|^\w+\+=|==|!=|;$|->|::")
-_PATH = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][a-z0-9._@{}/\\-]*|[a-z0-9._-]+(?:/[a-z0-9._-]+)+")
-_FILE = re.compile(
+_CODE = LazyPattern(r"\\[dwsbWSDB]|\[\^|\(\?|\[a-z|\[A-Z|\[0-9|\w\(|[a-z]\[|\w\s*\?\s*\w|^\w+\+=|==|!=|;$|->|::")
+_PATH = LazyPattern(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][a-z0-9._@{}/\\-]*|[a-z0-9._-]+(?:/[a-z0-9._-]+)+")
+_FILE = LazyPattern(
     r"[\w./@-]+\.(?:pem|key|crt|cer|p12|pfx|jks|txt|json|ya?ml|toml|ini|cfg|conf|env|py|js|ts|tsx|rb|go|rs|java|md|html?"
     r"|css|xml|sh|c|h|cc|cpp|svg|png|com|org|net|io|dev|local)"
 )
-_DOTTED_NAME = re.compile(r"[A-Za-z_][A-Za-z_]*\d{0,3}(?:\??\.[A-Za-z_]\w*)+")
-_NUMBERED_NAME = re.compile(r"(?:[A-Za-z]+[_-])*[A-Za-z]+[_-]?\d{1,3}")
-_NUMBERED_WORD = re.compile(
+_DOTTED_NAME = LazyPattern(r"[A-Za-z_][A-Za-z_]*\d{0,3}(?:\??\.[A-Za-z_]\w*)+")
+_NUMBERED_NAME = LazyPattern(r"(?:[A-Za-z]+[_-])*[A-Za-z]+[_-]?\d{1,3}")
+_NUMBERED_WORD = LazyPattern(
     r"(?:[a-z]+[_-])*(?:pass|passwd|password|pwd|pw|secret|token|tok|key|user|name|str|string|val|value|arg|var|item"
     r"|test|field|input|param|data|id|type|group|node|text|char|byte|bytes|obj|opt)s?[_-]?\d{0,2}",
     re.IGNORECASE,
 )
-_PARTED_NAME = re.compile(r"[A-Za-z]+\d{0,3}(?:[-_][A-Za-z]+\d{0,3})+|[A-Z][a-z]+(?:[A-Z][a-z]+)+\d{0,3}")
-_STANDARD = re.compile(
+_PARTED_NAME = LazyPattern(r"[A-Za-z]+\d{0,3}(?:[-_][A-Za-z]+\d{0,3})+|[A-Z][a-z]+(?:[A-Z][a-z]+)+\d{0,3}")
+_STANDARD = LazyPattern(
     r"(?:pbkdf2|argon2(?:id|i|d)?|scram|sha-?\d+|md[45]|aes|des3?|rsa|dsa|hmac|hs|rs|es|ps|ed25519|ed448|x25519|secp\d+\w\d"
     r"|utf-?|base|oauth|u?int|float|latin|iso|x509|pkcs|http|tls|ipv|p|v|rfc|mod_?|b?crypt|win|unix|py|python|ascii)"
     r"[-_]?\d*(?:[-_.+/](?:[a-z]+|\d+|[a-z]+\d+))*",
     re.IGNORECASE,
 )
-_NUMBERS = re.compile(r"[-+]?[\d_]+(?:[.,:/xX*+-]\d+)*[a-zA-Z%]{0,2}|0x[0-9a-fA-F]{1,8}")
+_NUMBERS = LazyPattern(r"[-+]?[\d_]+(?:[.,:/xX*+-]\d+)*[a-zA-Z%]{0,2}|0x[0-9a-fA-F]{1,8}")
 _MIXED_RUN = 2.4
 _PIN_DIGITS = 6
 # Identifiers have at most this many digits.

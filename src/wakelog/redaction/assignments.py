@@ -15,7 +15,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from wakelog.redaction.assignment_values import Form, Kind, is_any_password, is_basic_auth, is_secret_value
+from wakelog.redaction.assignment_values import (
+    Form,
+    Kind,
+    LazyPattern,
+    is_any_password,
+    is_basic_auth,
+    is_secret_value,
+)
 from wakelog.redaction.shapes import ANYWHERE, NEVER, Piece, Run, Shape
 
 # Arguments: the text before a match (with the first part of the name), the kept part of the match, and the value.
@@ -34,22 +41,22 @@ _TOKENS = ("token",)
 _KEYS = ("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "api key", "access key")
 _NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # Not secret: pagination tokens, and tokens as parts of a text.
-_OTHER_TOKENS = re.compile(
+_OTHER_TOKENS = LazyPattern(
     r"(?:next|page|continuation|sync|cursor|resume|delta|skip|prev(?:ious)?|last|first|start|end|begin|cur(?:rent)?|peek"
     r"|eos|bos|pad|unk|sep|cls|mask|stop|max|min|num|new|total|prompt|input|output|special|file|name|type|id|error)[_-]?",
     re.IGNORECASE,
 )
 # Kinds of keys that are secret; others are database columns, map keys or public keys.
-_SECRET_KEYS = re.compile(
+_SECRET_KEYS = LazyPattern(
     r".*(?:api|access|private|secret|encrypt(?:ion)?|sign(?:ing)?|auth|master|account|service|shared|app|application"
     r"|storage|admin|deploy|webhook|jwt|session|security|client|crypto|cipher|aes|hmac|subscription|server|license|ssh)",
     re.IGNORECASE,
 )
-_PUBLIC_KEYS = re.compile(
+_PUBLIC_KEYS = LazyPattern(
     r".*(?:public|pub|primary|foreign|cache|sort|partition|hash|row|object|index|idempotency|group|host)", re.IGNORECASE
 )
 # `compass` and `bypass` are not names of a secret, `dbpass` is.
-_BEFORE_PASS = re.compile(
+_BEFORE_PASS = LazyPattern(
     r"(?:.*[_-])?(?:db|user|my|smtp|ftp|ssh|mysql|pg|root|admin|mail|email|sudo|redis)?", re.IGNORECASE
 )
 
@@ -190,7 +197,7 @@ def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str
 # ── secrets without a name ───────────────────────────────────────────────────────────────────────
 
 _GAP = Run(r"\s", 1, 24)
-_AFTER_LOGIN = re.compile(r".*\b(?:login|account)\s+\S+\s+", re.DOTALL)
+_AFTER_LOGIN = LazyPattern(r".*\b(?:login|account)\s+\S+\s+", re.DOTALL)
 _EXAMPLE = "[A-Za-z0-9+/]{0,30}EXAMPLEKEY"
 
 
@@ -303,7 +310,7 @@ ASSIGNMENTS: tuple[Shape, ...] = (
 ASSIGNMENT = ASSIGNMENTS[-1]
 """One of the assignment shapes: all have the same word and the same mark."""
 
-_NAMED = re.compile("|".join((*_PASSWORDS, *_SECRETS, *_TOKENS, "key", "auth")), re.IGNORECASE)
+_NAMED = LazyPattern("|".join((*_PASSWORDS, *_SECRETS, *_TOKENS, "key", "auth")), re.IGNORECASE)
 _VALUE_MAX = 2 * _MOST
 
 

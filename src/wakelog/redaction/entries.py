@@ -10,10 +10,10 @@ no change here.
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeAlias, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 import msgspec
-import msgspec.inspect
 
 from wakelog.decide.policy import RedactMode
 from wakelog.log.content import (
@@ -70,13 +70,7 @@ _Body = TypeVar("_Body", bound=msgspec.Struct)
 _Fields: TypeAlias = Mapping[type[msgspec.Struct], tuple[str, ...]]
 _SEQUENCES = (tuple, list)
 _NUMBERS = (int, float)
-_NO_TEXT = (
-    msgspec.inspect.IntType,
-    msgspec.inspect.BoolType,
-    msgspec.inspect.FloatType,
-    msgspec.inspect.NoneType,
-    msgspec.inspect.LiteralType,
-)
+_NO_TEXT = (int, bool, float, NoneType, msgspec.UnsetType)
 
 # Ids name other entries, calls or sessions. If two ids that contain a key became the same mark, a result would belong
 # to the wrong tool call, so ids are not redacted (decision 022).
@@ -211,13 +205,17 @@ def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES_VERSION) -> t
         return _UNDER_RULES_1.get(kind, ())
     exempt = {name for base, names in EXEMPT.items() if issubclass(kind, base) for name in names}
     fields = [field for field in msgspec.structs.fields(kind) if field.name not in exempt]
-    return tuple(field.name for field in fields if _may_hold_text(msgspec.inspect.type_info(field.type)))
+    return tuple(field.name for field in fields if _may_hold_text(field.type))
 
 
-def _may_hold_text(info: msgspec.inspect.Type) -> bool:
-    if isinstance(info, msgspec.inspect.UnionType):
-        return any(map(_may_hold_text, info.types))
-    return not isinstance(info, _NO_TEXT)
+def _may_hold_text(hint: Any) -> bool:
+    """Return whether a field of a type may hold text from outside. `msgspec.inspect` would take milliseconds."""
+    kind = get_origin(hint)
+    if kind is Annotated:
+        return _may_hold_text(get_args(hint)[0])
+    if kind in (Union, UnionType):
+        return any(map(_may_hold_text, get_args(hint)))
+    return kind is not Literal and hint not in _NO_TEXT
 
 
 def _redact_field(value: Any, rules: int, rule: RedactMode) -> Any:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.chat.inspection import READY
 
-_SDK = """
+_CLIENT = """
 import os
 if not os.path.exists({gate!r} + ".open"):
     open({gate!r}).read()
@@ -16,10 +16,10 @@ raise ImportError("it is broken")
 
 @pytest.fixture
 def slow(shell, gate):
-    """The environment of a chat whose SDK waits at a gate while it is loaded, and then fails."""
-    folder = shell.folder / "slow" / "anthropic"
+    """The environment of a chat whose HTTP client waits at a gate while it is loaded, and then fails."""
+    folder = shell.folder / "slow" / "httpx2"
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text(_SDK.format(gate=str(shell.folder / "gate")))
+    (folder / "__init__.py").write_text(_CLIENT.format(gate=str(shell.folder / "gate")))
     path = os.pathsep.join(filter(None, (str(folder.parent), os.environ.get("PYTHONPATH"))))
     return {"PYTHONPATH": path, "ANTHROPIC_API_KEY": "sk-none"}
 
@@ -33,10 +33,10 @@ def test_a_message_waits_and_comes_back(shell, chat, slow):
     pane.say("and more")
     pane.expect("» queued: precious words", "» queued: and more")
     with open(shell.folder / "gate", "w") as opened:
-        # The SDK waits at the gate by now; a later opener finds it open.
+        # The HTTP client waits at the gate by now; a later opener finds it open.
         (shell.folder / "gate.open").touch()
         opened.write("open\n")
-    pane.expect("anthropic models need an SDK that is not installed (it is broken)", "› precious words\n  and more")
+    pane.expect("anthropic models need packages that cannot be loaded (it is broken)", "› precious words\n  and more")
     pane.until(lambda seen: "connecting" not in seen)
     assert pane.scrolled().count("it is broken") == 1
     assert not list(shell.store.glob("*.jsonl"))

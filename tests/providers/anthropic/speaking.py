@@ -15,7 +15,8 @@ from wakelog.decide.assembly import ReplyDraft
 from wakelog.log.content import AnyPart, Faulted, Finished, Text, Thinking, ToolCall
 from wakelog.providers.anthropic.messages import MESSAGES
 from wakelog.providers.anthropic.messages_request import request_body
-from wakelog.providers.http_provider import HttpProvider, tls_context
+from wakelog.providers.http_client import tls_context
+from wakelog.providers.http_provider import HttpProvider
 from wakelog.providers.requests import parse_params
 
 KEY = "sk-not-a-key"

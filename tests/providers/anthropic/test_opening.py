@@ -1,4 +1,4 @@
-"""`anthropic:NAME` is opened by name: a missing key, or a missing SDK, is said in one line."""
+"""`anthropic:NAME` is opened by name: a missing key, or a missing HTTP client, is said in one line."""
 
 import subprocess
 import sys
@@ -47,14 +47,17 @@ def test_what_the_environment_gives(monkeypatch, variable):
     assert (opened.name, opened.can_resume) == ("anthropic", False)
 
 
-def test_a_missing_sdk():
-    """Adapters are extras: without the SDK there is one line that says how to get it."""
+def test_a_missing_http_client():
+    """Network providers are extras: without the HTTP client there is one line that says how to get it."""
     code = (
-        "import sys; sys.modules['anthropic'] = None\n"
+        "import sys; sys.modules['httpx2'] = None\n"
         "from wakelog.errors import UsageError\n"
         "from wakelog.providers import open_provider\n"
         "try: open_provider('anthropic', 'claude-x')\n"
-        "except UsageError as error: print(error.hint)"
+        "except UsageError as error: print(error.message, error.hint, sep='; ')"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout == "pip install 'wakelog[anthropic]'\n"
+    assert (
+        shown.stdout
+        == "anthropic models need packages that are not installed: httpx2; pip install 'wakelog[anthropic]'\n"
+    )

@@ -100,10 +100,10 @@ def test_extra_is_laid_over_the_body():
     assert body == {"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}
 
 
-def test_without_the_sdk():
+def test_without_the_http_client():
     """A missing package is one line with the extra's name."""
     code = (
-        "import sys; sys.modules['openai'] = None\n"
+        "import sys; sys.modules['anyio'] = None\n"
         "from wakelog.errors import UsageError\n"
         "from wakelog.providers import open_provider\n"
         "try: open_provider('openai', 'm')\n"

@@ -7,8 +7,6 @@ totals: the last one is used.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from functools import cache
 from typing import Any
 
 from wakelog.log.content import (
@@ -22,12 +20,12 @@ from wakelog.log.content import (
     ToolCallDelta,
     Usage,
 )
-from wakelog.providers import ANTHROPIC_SDK
+from wakelog.providers import PrepareRequest
 from wakelog.providers.anthropic.messages_request import PROVIDER, request_body
 from wakelog.providers.endpoints import Vendor
 from wakelog.providers.event_stream import decode_event, parse_tool_input
 from wakelog.providers.faults import fault, kind_of_status
-from wakelog.providers.http_provider import HttpProvider, HttpResponse, Sdk, WireFormat, open_http_provider
+from wakelog.providers.http_provider import HttpProvider, WireFormat, open_http_provider
 
 _TYPES = {
     "rate_limit_error": "rate_limited",
@@ -286,27 +284,8 @@ _BLOCK_TYPES: Mapping[str, type[_Block]] = {
 }
 
 
-@cache
-def _load_sdk() -> Sdk:
-    sdk = ANTHROPIC_SDK.load()
-    return Sdk(
-        sdk.AsyncAnthropic,
-        sdk.DefaultAsyncHttpxClient,
-        sdk.AnthropicError,
-        sdk.APIStatusError,
-        fault_of_response,
-    )
-
-
-def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
-    # The SDK requires three arguments; those of the body override them.
-    create = client.messages.with_streaming_response.create
-    response: AbstractAsyncContextManager[HttpResponse] = create(
-        model="", max_tokens=1, messages=[], stream=True, extra_body=body
-    )
-    return response
-
-
+API_VERSION = "2026-10-21"
+"""Version of the API whose requests and events are written here."""
 MESSAGES = WireFormat(
     PROVIDER,
     Vendor(
@@ -314,17 +293,20 @@ MESSAGES = WireFormat(
         address="https://api.anthropic.com",
         key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         url_variable="ANTHROPIC_BASE_URL",
-        header_variables=("ANTHROPIC_CUSTOM_HEADERS",),
+        custom_headers_variable="ANTHROPIC_CUSTOM_HEADERS",
+        headers={"anthropic-version": API_VERSION},
         path_suffix="/v1",
     ),
-    _load_sdk,
+    path="/v1/messages",
     build_body=lambda request, params, _: request_body(request, params),
-    send_body=_send,
     create_parser=lambda _: MessagesParser(),
+    fault_of_response=fault_of_response,
     signs_reasoning=True,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
+def open_model(
+    model: str, environ: Mapping[str, str], key_source: str, prepare: PrepareRequest | None = None
+) -> HttpProvider:
     """Return the provider for `anthropic:NAME`."""
-    return open_http_provider(MESSAGES, model, environ, key_source)
+    return open_http_provider(MESSAGES, model, environ, key_source, prepare)

@@ -1,20 +1,17 @@
-"""OpenAI's address, environment variables, SDK and errors, shared by both providers.
+"""OpenAI's address, environment variables and errors, shared by both providers.
 
 Errors of OpenAI and compatible servers are mapped to the fault kinds of `providers/faults.py` and to retry delays.
 """
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import msgspec
 
 from wakelog.log.content import Faulted
-from wakelog.providers import OPENAI_SDK
 from wakelog.providers.endpoints import Vendor
 from wakelog.providers.faults import fault, kind_of_status, parse_number
-from wakelog.providers.http_provider import Sdk
 
 _BY_CODE = {
     "billing_hard_limit_reached": "quota",
@@ -105,12 +102,6 @@ VENDOR = Vendor(
     address="https://api.openai.com/v1",
     key_variables=("OPENAI_API_KEY",),
     url_variable="OPENAI_BASE_URL",
-    header_variables=("OPENAI_CUSTOM_HEADERS", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"),
+    custom_headers_variable="OPENAI_CUSTOM_HEADERS",
+    header_variables={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
 )
-
-
-@cache
-def load_sdk() -> Sdk:
-    """Load the SDK."""
-    sdk = OPENAI_SDK.load()
-    return Sdk(sdk.AsyncOpenAI, sdk.DefaultAsyncHttpxClient, sdk.OpenAIError, sdk.APIStatusError, fault_of_response)

@@ -7,17 +7,17 @@ whose input is not valid JSON is not passed on.
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 
 from wakelog.log.content import Delta, Finished, JsonObject, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.ports.runtime import ModelRequest
+from wakelog.providers import PrepareRequest
 from wakelog.providers.event_stream import decode_event, parse_tool_input
 from wakelog.providers.faults import fault
-from wakelog.providers.http_provider import HttpProvider, HttpResponse, WireFormat, open_http_provider
-from wakelog.providers.openai.api import VENDOR, fault_of_error_event, load_sdk
+from wakelog.providers.http_provider import HttpProvider, WireFormat, open_http_provider
+from wakelog.providers.openai.api import VENDOR, fault_of_error_event, fault_of_response
 from wakelog.providers.openai.chat_request import PROVIDER, request_body
 from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
 from wakelog.providers.requests import new_tool_call_id
@@ -239,23 +239,18 @@ def _usage(wire: WireUsage) -> Usage:
     )
 
 
-def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
-    # The SDK requires two arguments; those of the body override them.
-    create = client.chat.completions.with_streaming_response.create
-    response: AbstractAsyncContextManager[HttpResponse] = create(model="", messages=[], stream=True, extra_body=body)
-    return response
-
-
 CHAT = WireFormat(
     PROVIDER,
     VENDOR,
-    load_sdk,
+    path="/chat/completions",
     build_body=lambda request, params, server: request_body(request, params, is_openai=server.is_vendor),
-    send_body=_send,
     create_parser=ChatParser,
+    fault_of_response=fault_of_response,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
+def open_model(
+    model: str, environ: Mapping[str, str], key_source: str, prepare: PrepareRequest | None = None
+) -> HttpProvider:
     """Return the provider for `openai-chat:NAME`."""
-    return open_http_provider(CHAT, model, environ, key_source)
+    return open_http_provider(CHAT, model, environ, key_source, prepare)

@@ -6,17 +6,16 @@ item is done, and ends the part. Event types not named here are ignored.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import msgspec
 
 from wakelog.log.content import Delta, Finished, JsonObject, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.ports.runtime import ModelRequest
+from wakelog.providers import PrepareRequest
 from wakelog.providers.event_stream import decode_event, parse_tool_input
 from wakelog.providers.faults import fault
-from wakelog.providers.http_provider import HttpProvider, HttpResponse, WireFormat, open_http_provider
-from wakelog.providers.openai.api import VENDOR, fault_of_error_event, load_sdk
+from wakelog.providers.http_provider import HttpProvider, WireFormat, open_http_provider
+from wakelog.providers.openai.api import VENDOR, fault_of_error_event, fault_of_response
 from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
 from wakelog.providers.openai.responses_request import PROVIDER, SUMMARY_SEPARATOR, request_body
 from wakelog.providers.requests import new_tool_call_id
@@ -298,23 +297,18 @@ def _usage(wire: WireUsage | None) -> Usage | None:
     )
 
 
-def _send(client: Any, body: JsonObject) -> AbstractAsyncContextManager[HttpResponse]:
-    # The SDK requires two arguments; those of the body override them.
-    create = client.responses.with_streaming_response.create
-    response: AbstractAsyncContextManager[HttpResponse] = create(model="", input=[], stream=True, extra_body=body)
-    return response
-
-
 RESPONSES = WireFormat(
     PROVIDER,
     VENDOR,
-    load_sdk,
+    path="/responses",
     build_body=lambda request, params, _: request_body(request, params),
-    send_body=_send,
     create_parser=ResponsesParser,
+    fault_of_response=fault_of_response,
 )
 
 
-def open_model(model: str, environ: Mapping[str, str], key_source: str) -> HttpProvider:
+def open_model(
+    model: str, environ: Mapping[str, str], key_source: str, prepare: PrepareRequest | None = None
+) -> HttpProvider:
     """Return the provider for `openai:NAME`."""
-    return open_http_provider(RESPONSES, model, environ, key_source)
+    return open_http_provider(RESPONSES, model, environ, key_source, prepare)
