@@ -76,6 +76,38 @@ class Spying(MemoryChannel):
         self.events.append(("flushed", reply_id))
 
 
+class Flaky(MemoryChannel):
+    """A channel that raises at the `place` of a reply for a number of `times`, and records its calls."""
+
+    def __init__(self, name="outbox", place="begin", times=0, *, error=None):
+        super().__init__(name)
+        self.place, self.times = place, times
+        self.error = error or ConnectionResetError("connection reset by peer")
+        self.asked = []
+
+    def _meet(self, place, reply_id):
+        self.asked.append((place, reply_id))
+        if place == self.place and self.times:
+            self.times -= 1
+            raise self.error
+
+    async def begin(self, reply_id, attempt):
+        self._meet("begin", reply_id)
+        await super().begin(reply_id, attempt)
+
+    async def delta(self, reply_id, offset, text):
+        await super().delta(reply_id, offset, text)
+        self._meet("delta", reply_id)
+
+    async def reset(self, reply_id):
+        self._meet("reset", reply_id)
+        await super().reset(reply_id)
+
+    async def end(self, reply_id):
+        self._meet("end", reply_id)
+        await super().end(reply_id)
+
+
 class Rig:
     """One session `s` of an agent with the tools look, pay and book; `replies` are by prompt."""
 
