@@ -211,4 +211,5 @@ class Outline:
 
 
 def _seal_key(h: str | None) -> int:
-    return int(h[:16], 16) if h is not None else 0
+    """Return a hash of a whole seal: any changed digit of it must be noticed."""
+    return id_hash(h) if h is not None else 0

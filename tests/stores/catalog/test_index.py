@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
@@ -49,6 +49,8 @@ def _is_prompt(body):
     return body.type == "message" and hasattr(body, "message") and type(body.message).__name__ == "Prompt"
 
 
+# A digit in the last part of the seal of the fork's parent entry is changed, on a line with two records.
+@example([("user", 0), ("fork_reply", 0), *[("user", 0)] * 8], [("glue", 1), ("flip", 1)], 1, 2)
 @settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
 @given(STORIES, DAMAGE, st.integers(0, 40), st.sampled_from([2, 5, SEGMENT_ENTRIES]))
 def test_the_row_of_a_fork_equals_the_projections_of_its_whole_history(shared, steps, hurts, at, segment):
