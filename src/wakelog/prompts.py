@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
+from wakelog.large_content import decode_base64
 from wakelog.log.content import AnyPart, Audio, Image, Prompt, Text
 
 PromptPart: TypeAlias = str | Text | Image | Audio | os.PathLike[str]
@@ -34,7 +36,9 @@ def prompt_from(content: PromptContent, *, channel: str | None = None) -> Prompt
 
 def _part(given: object) -> AnyPart:
     if isinstance(given, str):
-        return Text(text=given)
+        return Text(text=valid_utf8(given))
+    if isinstance(given, Image | Audio) and given.data is not None and not decode_base64(given.data):
+        raise UsageError("the data of an image or recording is not base64", hint="use base64.b64encode(…).decode()")
     if isinstance(given, Text | Image | Audio):
         return given
     if isinstance(given, os.PathLike):

@@ -18,6 +18,7 @@ import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import Conflict, OpenToolCalls, UsageError
 from wakelog.forking import fork
 from wakelog.identity import latest
@@ -52,17 +53,16 @@ from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
 from wakelog.recording.held_lease import HeldLease
 from wakelog.recording.recovery import Recovery, recover
-from wakelog.recording.streams import StreamedReply
+from wakelog.recording.streams import StreamedReply, StreamRecorder
 from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_open_call, write_result
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
-from wakelog.writer import SessionWriter
 
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
 
 
-class Session(SessionWriter):
+class Session(StreamRecorder):
     """One session of a store: record it, read it, branch it. Cheap to create and to discard.
 
     `Session.open` returns the latest session of an agent and a sender, `create` a new one, `get` an existing one by its
@@ -75,6 +75,8 @@ class Session(SessionWriter):
     ) -> None:
         super().__init__(store, session, clock=clock, rules_version=rules_version)
         self._held: HeldLease | None = None
+        self.running: set[tuple[str, str]] = set()
+        self.stream: StreamedReply | None = None
 
     @classmethod
     def open(cls, store: Store, *, agent: str = "agent", sender: str = "user", **header: Any) -> Self:
@@ -104,7 +106,7 @@ class Session(SessionWriter):
 
     def close(self) -> None:
         """Release the lease of this object, if it holds one. The object may be used again."""
-        with self._mutex:
+        with self.mutex:
             held, self._held = self._held, None
             if held is not None:
                 held.release(self)
@@ -145,21 +147,31 @@ class Session(SessionWriter):
             raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
+        self._check_calls_are_kept(first_kept)
         return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
-    def move_head(self, entry: str, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
+    def _check_calls_are_kept(self, first_kept: str | None) -> None:
+        """Raise `OpenToolCalls` if a compaction would replace a tool call without a result: it would never get one."""
+        nodes = [node.id for node in self.branch().nodes]
+        kept = set(nodes[nodes.index(first_kept) :] if first_kept in nodes else ())
+        if any(call.reply_id not in kept for call in open_tool_calls(self.branch())):
+            self._check_no_open_tool_calls()
+
+    def move_head(self, entry: str | Entry, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
         """Move the head to `entry`. With a `reason` this is also a request to run the session."""
-        target = self._resolve(entry) or entry
+        entry_id = _id_of(entry)
+        target = self._resolve(entry_id) or entry_id
         return self.append(Head(target_id=target, reason=reason), at=target)
 
-    def label(self, entry: str, text: str) -> Entry:
-        """Label an entry; an empty text removes the label."""
-        target = self._resolve(entry) or entry
-        return self.append(Label(target_id=target, label=text), at=target)
+    def label(self, entry: str | Entry, text: str | None) -> Entry:
+        """Label an entry; an empty text or None removes the label."""
+        entry_id = _id_of(entry)
+        target = self._resolve(entry_id) or entry_id
+        return self.append(Label(target_id=target, label=_checked_text("a label", text or "")), at=target)
 
     def rename(self, title: str) -> Entry:
         """Set the title of the session."""
-        entry = self.append(SessionRenamed(title=title))
+        entry = self.append(SessionRenamed(title=_checked_text("a title", title)))
         if isinstance(entry.value, SessionRenamed):
             self.store.set_title(self.name, entry.value.title)
         return entry
@@ -174,6 +186,7 @@ class Session(SessionWriter):
         `Conflict` while a worker runs it, with open tool calls, or with undelivered replies. `force` cancels the turn
         first, waits up to `wait_s` seconds for the worker to leave (this blocks the thread), and drops the rest.
         """
+        self.close()
         self._catch_up()
         self._check_not_ended()
         cancelled = self._cancel_and_wait(wait_s) if force else None
@@ -182,7 +195,7 @@ class Session(SessionWriter):
         def compose() -> KnownBody:
             nonlocal dropped
             dropped = self._work_dropped_by_end(force=force)
-            return self._stamped(Terminated(reason=reason), entry_id)
+            return self._stamped(Terminated(reason=_checked_text("a reason", reason)), entry_id)
 
         return SessionEnding(self._append(compose), cancelled, dropped)
 
@@ -222,8 +235,21 @@ class Session(SessionWriter):
             self._check_no_open_tool_calls()
             return self._stamped(Message(message=prompt), entry_id)
 
-        with self._mutex:
-            return self._append(compose, self._held.check() if self._held is not None else None)
+        with self.mutex:
+            if self.stream is not None:
+                raise UsageError("a reply is being streamed", hint="record the prompt after its with statement")
+            is_held = self._held is not None and self._held.is_of_this_process
+            return self._append(compose, self.hold_lease() if is_held else None)
+
+    def take_queued(self) -> Entry | None:
+        """Record the oldest message that another process left with `say` as a prompt; None if there is none."""
+        with self.mutex:
+            tree = self._tree_with_queue()
+            waiting = queue_at_head(tree, branch_state(tree.branch()).queue)
+            queued = next((each for each in waiting if isinstance(each.message, Prompt)), None)
+            if queued is None or not isinstance(queued.message, Prompt):
+                return None
+            return self.user(msgspec.structs.replace(queued.message, queued_id=queued.id))
 
     def assistant(self, reply: object, *, model: str | None = None, provider: str | None = None) -> Reply:
         """Record a reply of the model and return it, with its tool calls.
@@ -233,15 +259,18 @@ class Session(SessionWriter):
         reply returned is as it arrived; in the log its secrets are redacted.
         """
         given = self._as_reply(reply)
-        whole = msgspec.structs.replace(given, model=given.model or model, provider=given.provider or provider)
-        with self._mutex:
-            self.append(Message(message=whole), lease=self._hold_lease())
+        whole = _checked_reply(
+            msgspec.structs.replace(given, model=given.model or model, provider=given.provider or provider)
+        )
+        with self.mutex:
+            self.append(Message(message=whole), lease=self.hold_lease())
         return whole
 
     def streaming(self, *, model: str | None = None, provider: str | None = None) -> StreamedReply:
         """Record a reply while it is streamed, in a `with` statement. See `StreamedReply`."""
-        with self._mutex:
-            return StreamedReply(self, self._hold_lease(), self._as_reply, model=model, provider=provider)
+        with self.mutex:
+            self.hold_lease()
+            return StreamedReply(self, self._as_reply, model=model, provider=provider)
 
     def tool(
         self, call: ToolCall | object, *, replay: ReplayMode | None = None, receipt: FindReceipt | None = None
@@ -256,14 +285,16 @@ class Session(SessionWriter):
         if mode not in ("never", "safe", "receipt") or (mode == "receipt") != (receipt is not None):
             hint = 'use replay="never", replay="safe", or receipt=FUNCTION'
             raise UsageError(f"not a valid replay mode with this receipt: {mode!r}", hint=hint)
-        with self._mutex:
-            lease = self._hold_lease()
-            return ToolRun(self, lease, find_open_call(self, call), replay=mode, receipt=receipt)
+        with self.mutex:
+            self.hold_lease()
+            return ToolRun(self, call, replay=mode, receipt=receipt)
 
     def tool_result(self, call: ToolCall | object, result: object, *, is_error: bool = False) -> ToolResult:
         """Record the result of a tool that ran elsewhere. `call` and `result` are as for `tool`."""
-        with self._mutex:
-            lease, open_call = self._hold_lease(), find_open_call(self, call)
+        with self.mutex:
+            lease, open_call = self.hold_lease(), find_open_call(self, call)
+            if (open_call.reply_id, open_call.tool_call.id) in self.running:
+                raise Conflict(f"the tool call {open_call.tool_call.id} is running", hint="set run.result in its body")
             outcome = as_outcome(result, is_error=is_error)
             return write_result(self, lease, open_call, "error" if outcome.is_error else "ok", outcome)
 
@@ -274,12 +305,12 @@ class Session(SessionWriter):
         `receipts` that has the name of its tool, else `interrupted` or `unknown`. `Conflict`, and nothing is written,
         while another process records or runs the session: its tools may still be running.
         """
-        with self._mutex:
+        with self.mutex:
             if self._held is not None and not self._held.is_valid:
                 self.close()
-            return recover(self, self._hold_lease(), receipts or {})
+            return recover(self, receipts or {})
 
-    def _hold_lease(self) -> Lease:
+    def hold_lease(self) -> Lease:
         """Return the lease of this object; acquire it on first use. `Conflict` while another holder has it."""
         if self._held is None or not self._held.is_of_this_process:
             self._held = HeldLease(self)
@@ -287,7 +318,8 @@ class Session(SessionWriter):
 
     def _check_no_other_holder(self) -> None:
         held = self.store.held(self.name)
-        if held is not None and (self._held is None or held.fence != self._held.lease.fence):
+        own = self._held if self._held is not None and self._held.is_of_this_process else None
+        if held is not None and (own is None or held.fence != own.lease.fence):
             hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
             raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
 
@@ -302,7 +334,7 @@ class Session(SessionWriter):
         if isinstance(reply, Reply):
             return msgspec.structs.replace(reply, content=with_unique_call_ids(reply.parts))
         if isinstance(reply, str):
-            return Reply(content=(Text(text=reply),))
+            return Reply(content=(Text(text=valid_utf8(reply)),))
         # Loaded by name on first use: the parsers of three APIs, which commands do not need.
         parsed: Reply = load("wakelog.recording.replies").reply_from(reply)
         return parsed
@@ -322,7 +354,8 @@ class Session(SessionWriter):
     @property
     def needs_reply(self) -> bool:
         """Whether the conversation ends in a prompt or a tool result, so that the model is to be called next."""
-        return branch_state(self.branch()).ends_in in ("prompt", "result", "faulted")
+        branch = self.branch()
+        return branch_state(branch).ends_in in ("prompt", "result", "faulted") and not open_tool_calls(branch)
 
     def to_anthropic(self, *, model: str | None = None, cache: bool = False) -> list[Any]:
         """Return the `messages` of a request to the Anthropic Messages API.
@@ -368,9 +401,28 @@ class Session(SessionWriter):
         """Check every line, seal and blob of the session, inherited history included. `ok`: all are intact."""
         return verify_session(self.store, self.name)
 
-    def fork(self, at: str | None = None) -> Self:
+    def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""
-        return fork(self, at)
+        return fork(self, None if at is None else _id_of(at))
+
+
+def _id_of(entry: str | Entry) -> str:
+    """Return the id of an entry, which may be given itself."""
+    return entry.id if isinstance(entry, Entry) else _checked_text("an entry id", entry)
+
+
+def _checked_text(what: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise UsageError(f"{what} must be a string, not {type(given).__name__}")
+    return given
+
+
+def _checked_reply(reply: Reply) -> Reply:
+    """Return the reply as it is read back from the log; `UsageError` if it cannot be read back."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(reply), type=Reply)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise UsageError(f"not a valid reply: {error}", hint="see wakelog.Reply for the type of each field") from None
 
 
 def _load_requests() -> ModuleType:

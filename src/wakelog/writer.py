@@ -84,6 +84,7 @@ class SessionWriter:
     def __init__(
         self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
     ) -> None:
+        check_store(store)
         self.store = store
         self.rules_version = rules_version
         self.name = store.name(session)
@@ -91,8 +92,8 @@ class SessionWriter:
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
         self._loaded_log: Log | None = None
-        # Threads may append to and read one session object at once.
-        self._mutex = threading.RLock()
+        self.mutex = threading.RLock()
+        """Held while this object reads or appends, so that threads may share it."""
 
     @classmethod
     def create(
@@ -115,6 +116,7 @@ class SessionWriter:
 
         `redact` selects which secrets are removed from the header, because no policy is in the log yet.
         """
+        check_store(store)
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
         given = SessionEntry(
@@ -159,7 +161,7 @@ class SessionWriter:
     @property
     def tree(self) -> Tree:
         """The tree, up to date, as far as projections of the head need it."""
-        with self._mutex:
+        with self.mutex:
             self._catch_up()
             return self._tree_with_queue()
 
@@ -182,7 +184,7 @@ class SessionWriter:
 
     def branch(self, at: str | None = None) -> Branch:
         """Return the branch of an entry (default: the head)."""
-        with self._mutex:
+        with self.mutex:
             return self.tree_with(at).branch(at)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +248,8 @@ class SessionWriter:
             self._note_torn_tail()
             held = self.store.held(self.name)
             if held is not None:
-                raise Conflict(f"{self.name} is being run by {held.holder}")
+                hint = "wait until it ends; if that is this process, close the session object that holds it"
+                raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
             self._check_not_ended()
             activity = Activity(
                 holder=holder,
@@ -288,7 +291,7 @@ class SessionWriter:
         self, compose: Callable[[], KnownBody], lease: Lease | None = None, expected_seq: int | None = None
     ) -> Entry:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
-        with self._mutex:
+        with self.mutex:
             for _ in range(_APPEND_TRIES_MAX):
                 self._note_torn_tail()
                 if expected_seq is not None and expected_seq != self._log.next_seq - 1:
@@ -455,6 +458,12 @@ class SessionWriter:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
+
+
+def check_store(store: object) -> None:
+    """Raise `UsageError` for the URL of a store in place of an open store."""
+    if isinstance(store, str):
+        raise UsageError("this takes an open store, not its name", hint=f"pass open_store({store!r})")
 
 
 def _append_hint(given: object) -> str:

@@ -30,14 +30,19 @@ class HeldLease:
     """The lease of one recording session. Creating it acquires the lease; `Conflict` while another holder has it."""
 
     def __init__(self, session: SessionWriter) -> None:
+        _RENEWALS.release_dropped()
         holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
-        self.lease = session.acquire(holder, ttl_s=LEASE_S, recording=True)
         self._pid = os.getpid()
-        self._renewal = _RENEWALS.add(session.store, self.lease)
-        # Releasing writes to the store, which a finalizer must not do: it may run inside a call to the same store.
-        finalizer = weakref.finalize(session, _RENEWALS.release_soon, self._renewal)
-        finalizer.atexit = False
-        self._finalizer = finalizer
+        try:
+            self.lease = session.acquire(holder, ttl_s=LEASE_S, recording=True)
+            self._renewal = _RENEWALS.add(session.store, self.lease)
+            # Releasing writes to the store, which a finalizer must not do: it may run inside a call to the same store.
+            self._finalizer = weakref.finalize(self, _RENEWALS.release_soon, self._renewal)
+            self._finalizer.atexit = False
+        except BaseException:
+            # Ctrl-C may come at any point of this block: a lease that this object does not know must not stay.
+            _RENEWALS.release_of_holder(session, holder)
+            raise
 
     @property
     def is_of_this_process(self) -> bool:
@@ -72,6 +77,7 @@ class _Renewal:
         self.lease = lease
         self.due_at = time.monotonic() + _RENEW_EVERY_S
         self.is_lost = False
+        self.is_dropped = False
 
     def renew(self) -> None:
         """Renew the lease; an error of the store is tried again soon."""
@@ -128,7 +134,25 @@ class _Renewals:
 
     def release_soon(self, renewal: _Renewal) -> None:
         """Have the thread release a lease. Safe to call from a finalizer."""
+        renewal.is_dropped = True
         self._inbox.put(renewal)
+
+    def release_dropped(self) -> None:
+        """Release the leases of garbage-collected sessions now, and wait for one that the thread is releasing."""
+        for renewal in list(self._held):
+            if renewal.is_dropped:
+                self._release(renewal)
+        with self._releasing:
+            pass
+
+    def release_of_holder(self, session: SessionWriter, holder: str) -> None:
+        """Release the lease of a holder that failed to take it over, if the store has it."""
+        with self._lock:
+            self._held = {renewal for renewal in self._held if renewal.lease.holder != holder}
+        with contextlib.suppress(WakelogError):
+            held = session.store.held(session.name)
+            if held is not None and held.holder == holder:
+                session.release(held)
 
     def _run(self) -> None:
         while (held := self._held_or_stop()) is not None:

@@ -14,6 +14,7 @@ from wakelog.decide.assembly import journal_subject, partial_from_journal
 from wakelog.decide.damage import notice_text
 from wakelog.decide.decisions import take_snapshot
 from wakelog.decide.open_tool_calls import settle_unrun
+from wakelog.errors import Conflict
 from wakelog.log.content import BaseMessage, Text, ToolResult
 from wakelog.log.entry import Custom, Entry, Partial
 from wakelog.log.lines import Damage
@@ -22,6 +23,7 @@ from wakelog.ports.runtime import ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.losses import DAMAGE_NOTICE, losses, notice_data
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
+from wakelog.recording.streams import StreamRecorder
 from wakelog.recording.tool_runs import FindReceipt, append_result, ask_receipt, write_result
 from wakelog.writer import SessionWriter
 
@@ -47,8 +49,13 @@ class Recovery(msgspec.Struct, frozen=True):
         return "".join(BaseMessage(content=each.content).text for each in self.partials if each.tool_call_id is None)
 
 
-def recover(session: SessionWriter, lease: Lease, receipts: Mapping[str, FindReceipt]) -> Recovery:
-    """Recover a session whose lease is held."""
+def recover(session: StreamRecorder, receipts: Mapping[str, FindReceipt]) -> Recovery:
+    """Recover a session. Tools and the reply that this object itself is running are left alone."""
+    lease = session.hold_lease()
+    if session.stream is not None or session.running:
+        running = {call for _, call in session.running}
+        hint = "wait until their with statements end; recover is for what a crash left open"
+        raise Conflict(f"this program is running {', '.join(running) or 'a reply'}", hint=hint)
     partials = recover_journals(session, lease)
     results = [_settle(session, lease, call, receipts) for call in open_tool_calls(session.branch())]
     return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease))

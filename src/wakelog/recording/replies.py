@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.assembly import assemble_parts, with_unique_call_ids
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
 from wakelog.log.content import (
     AnyPart,
@@ -27,9 +28,10 @@ from wakelog.ports.runtime import ModelRequest
 from wakelog.providers.anthropic.messages import MessagesParser
 from wakelog.providers.anthropic.messages_request import PLAIN_BLOCKS
 from wakelog.providers.anthropic.messages_request import PROVIDER as ANTHROPIC
+from wakelog.providers.event_stream import parse_tool_input
 from wakelog.providers.openai.chat import ChatParser
 from wakelog.providers.openai.chat_request import PROVIDER as OPENAI_CHAT
-from wakelog.providers.openai.responses import ResponsesParser
+from wakelog.providers.openai.responses import ITEM_TYPES, ResponsesParser
 from wakelog.providers.openai.responses_request import PROVIDER as OPENAI_RESPONSES
 
 _HINT = (
@@ -40,36 +42,48 @@ _NO_REQUEST = ModelRequest(model="", messages=())
 
 
 def reply_from(response: object) -> Reply:
-    """Return the reply in a response; `UsageError` if it is not a response of a known API."""
+    """Return the reply in a response; `UsageError` if it is not a finished response of a known API."""
     plain = _as_json_object(response)
     request_id = getattr(response, "_request_id", None)
     match plain:
-        case {"error": dict(error)} if not plain.get("output"):
+        case {"error": dict(error)}:
             raise UsageError(f"the response is an error: {error.get('message')}", hint="record replies only")
-        case {"type": "message", "role": "assistant", "content": list(blocks)}:
+        case {"type": "message", "role": "assistant", "content": list(blocks)} if _are_objects(blocks):
             return _anthropic_reply(plain, blocks, request_id)
-        case {"choices": [dict(), *_]}:
-            return _chat_reply(plain, request_id)
-        case {"output": list()}:
-            return _responses_reply(plain, request_id)
-        case {"role": "assistant", "content": list(blocks)} if all(isinstance(block, dict) for block in blocks):
+        case {"choices": [{"message": dict(message)} as choice, *_]}:
+            return _chat_reply(plain, message, choice.get("finish_reason"), request_id)
+        case {"output": list(items)} if _are_objects(items):
+            return _responses_reply(plain, items, request_id)
+        case {"role": "assistant", "content": [_, *_] as blocks} if _are_objects(blocks):
             return _anthropic_reply(plain, blocks, request_id)
-        case {"role": "assistant"}:
-            return _chat_reply({"choices": [{"message": plain, "finish_reason": "stop"}]}, request_id)
-        case {"role": str(role)}:
+        case {"role": "assistant", "content": str() | None} | {"role": "assistant", "tool_calls": list()}:
+            return _chat_reply(plain, plain, "stop", request_id)
+        case {"role": str(role)} if role != "assistant":
             raise UsageError(f"a reply has the role assistant, not {role!r}", hint="use session.user(…) for prompts")
     raise UsageError(f"not a reply: {type(response).__name__}", hint=_HINT)
 
 
+def _are_objects(values: Sequence[object]) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
 def _as_json_object(response: object) -> JsonObject:
-    """Return a response as plain JSON: a mapping as it is, an object of an SDK through its own method."""
-    if isinstance(response, Mapping):
-        return dict(response)
-    dump: Callable[..., Any] | None = getattr(response, "model_dump", None)
-    if dump is None:
+    """Return a response as plain JSON; an object of an SDK, also inside a mapping, through its own method."""
+    plain = _as_json(response)
+    if not isinstance(plain, dict):
         raise UsageError(f"not a reply: {type(response).__name__}", hint=_HINT)
-    plain: JsonObject = dump(mode="json", by_alias=True, exclude_unset=True)
     return plain
+
+
+def _as_json(value: object) -> Any:
+    if isinstance(value, str):
+        return valid_utf8(value)
+    if isinstance(value, Mapping):
+        return {valid_utf8(str(key)): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+    return value if dump is None else _as_json(dump(mode="json", by_alias=True, exclude_unset=True))
 
 
 # ── Anthropic Messages ───────────────────────────────────────────────────────────────────────────
@@ -98,19 +112,80 @@ def _anthropic_parts(parser: MessagesParser, at: int, block: JsonObject) -> tupl
 # ── OpenAI ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _chat_reply(completion: JsonObject, request_id: str | None) -> Reply:
+def _chat_reply(completion: JsonObject, message: JsonObject, finish: object, request_id: str | None) -> Reply:
     parser = ChatParser(_NO_REQUEST)
     parser.request_id = request_id
-    deltas = [*_parsed(parser, (completion,)), *parser.end("cut")]
+    chunk = {
+        "id": completion.get("id"),
+        "usage": completion.get("usage"),
+        "choices": [{"message": _chat_message(message), "finish_reason": finish or "stop"}],
+    }
+    deltas = [*_parsed(parser, (chunk,)), *parser.end("cut")]
     return _reply_from_deltas(deltas, model=completion.get("model"), provider=OPENAI_CHAT)
 
 
-def _responses_reply(response: JsonObject, request_id: str | None) -> Reply:
+def _chat_message(message: JsonObject) -> JsonObject:
+    """Return a message with every word of the reply as content, and numbered tool calls with valid arguments.
+
+    The parser joins calls with equal ids, as pieces of a stream; the number keeps them apart.
+    """
+    audio = message.get("audio") if isinstance(message.get("audio"), dict) else {}
+    words = [message.get("content"), message.get("refusal"), (audio or {}).get("transcript")]
+    texts = [text for text in words if isinstance(text, str) and text]
+    calls = message.get("tool_calls") or []
+    if isinstance(message.get("function_call"), dict):
+        calls = [*calls, {"id": "call", "type": "function", "function": message["function_call"]}]
+    refused = {"refusal": texts[0]} if message.get("refusal") and len(texts) == 1 else {"content": "\n\n".join(texts)}
+    return {
+        **{key: message[key] for key in ("reasoning", "reasoning_content") if key in message},
+        **refused,
+        "tool_calls": [_numbered_call(number, call) for number, call in enumerate(calls)],
+    }
+
+
+def _numbered_call(number: int, call: Any) -> JsonObject:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        hint = "only function calls are known; record a text that says what was called"
+        raise UsageError("a tool call of the response is not a function call", hint=hint)
+    return {**call, "index": number, "function": {**function, "arguments": _json_text(function.get("arguments"))}}
+
+
+def _json_text(arguments: object) -> str:
+    """Return the arguments of a call as JSON; text that is not JSON becomes a JSON string, so that it is kept."""
+    if not isinstance(arguments, str):
+        return msgspec.json.encode(arguments if arguments is not None else {}).decode()
+    try:
+        parse_tool_input(arguments)
+    except ValueError:
+        return msgspec.json.encode(arguments).decode()
+    return arguments
+
+
+def _responses_reply(response: JsonObject, items: Sequence[JsonObject], request_id: str | None) -> Reply:
+    status = response.get("status", "completed")
+    if status not in ("completed", "incomplete"):
+        hint = "record it when it is completed or incomplete"
+        raise UsageError(f"the response has the status {status!r}", hint=hint)
     parser = ResponsesParser(_NO_REQUEST)
     parser.request_id = request_id
-    is_whole = response.get("status", "completed") == "completed"
-    event = {"type": "response.completed" if is_whole else "response.incomplete", "response": response}
-    return _reply_from_deltas(_parsed(parser, (event,)), model=response.get("model"), provider=OPENAI_RESPONSES)
+    parts = [part for item in items for part in _responses_parts(parser, item)]
+    end = {"type": f"response.{status}", "response": {**response, "output": []}}
+    return _reply(parts, _end_of(_parsed(parser, (end,))), model=response.get("model"), provider=OPENAI_RESPONSES)
+
+
+def _responses_parts(parser: ResponsesParser, item: JsonObject) -> tuple[AnyPart, ...]:
+    """Return the parts of an item. One that parts cannot represent is bound to an empty text and sent back as it is."""
+    if item.get("type") not in ITEM_TYPES:
+        return (Text(text="", bound={"item": item}),)
+    if item["type"] == "function_call":
+        item = {**item, "arguments": _json_text(item.get("arguments"))}
+    opening = {key: value for key, value in item.items() if key not in ("content", "summary", "arguments")}
+    events = (
+        {"type": "response.output_item.added", "item": opening},
+        {"type": "response.output_item.done", "item": item},
+    )
+    return assemble_parts(delta for delta in _parsed(parser, events) if not isinstance(delta, Finished | Faulted))
 
 
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────

@@ -5,12 +5,16 @@ interrupted reply, and `recover` turns it into a `partial` entry. At the end of 
 becomes one entry and the journal is dropped; if the body raises, what was streamed becomes a `partial` entry.
 """
 
+import contextlib
+import json
+import os
 from collections.abc import Callable
 from types import TracebackType
 
 import msgspec
 
 from wakelog.decide.assembly import ReplyDraft, fit_entry_content
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
 from wakelog.log.content import (
     ContentDelta,
@@ -23,22 +27,28 @@ from wakelog.log.content import (
     encode_delta,
 )
 from wakelog.log.entry import Message, Partial
-from wakelog.ports.stores import Lease
+from wakelog.recording.tool_runs import Recorder
 from wakelog.redaction.entries import DeltaRedactor
-from wakelog.writer import SessionWriter
+
+
+class StreamRecorder(Recorder):
+    """A session that streams one reply at a time. `Session` implements it."""
+
+    stream: "StreamedReply | None"
+    """The reply that is being streamed."""
 
 
 class StreamedReply:
     """A reply in progress, as a context manager.
 
     Call `text`, `thinking` and `tool_call` with what arrives, and `finish` at the end. After the body, `reply` is the
-    reply as it arrived; in the log its secrets are redacted.
+    reply as it arrived; in the log its secrets are redacted. It follows the entry that was the head when the stream
+    began, wherever a person moves the head meanwhile.
     """
 
     def __init__(
         self,
-        session: SessionWriter,
-        lease: Lease,
+        session: StreamRecorder,
         as_reply: Callable[[object], Reply],
         *,
         model: str | None = None,
@@ -46,33 +56,45 @@ class StreamedReply:
     ) -> None:
         self.reply: Reply | None = None
         self._session = session
-        self._lease = lease
         self._as_reply = as_reply
         self._id = session.clock.new_id()
+        self._pid = os.getpid()
+        self._place: str | None = None
         self._arrived = ReplyDraft()
         self._draft = ReplyDraft()
         self._finished = Reply(model=model, provider=provider)
         self._redactor = DeltaRedactor(session.policy.redact) if session.policy.redacts else None
 
     def __enter__(self) -> "StreamedReply":
-        """Return this object; nothing is written yet."""
+        """Begin the reply; `UsageError` while this session object streams another one."""
+        session = self._session
+        with session.mutex:
+            session.hold_lease()
+            if session.stream is not None:
+                raise UsageError("a reply is being streamed already", hint="end its with statement first")
+            self._place = session.tree.head
+            session.stream = self
         return self
 
-    def text(self, piece: str) -> str:
-        """Record a piece of text and return what may be displayed.
+    def text(self, piece: str | None) -> str:
+        """Record a piece of text and return what may be displayed; None, as some APIs send it, is no text.
 
         That is the piece itself, unless it may be part of a secret: then it is held back, or redacted.
         """
-        return "".join(delta.text for delta in self._add(TextDelta(piece)) if isinstance(delta, TextDelta))
+        added = self._add(TextDelta(valid_utf8(_checked_text(piece))))
+        return "".join(delta.text for delta in added if isinstance(delta, TextDelta))
 
-    def thinking(self, piece: str, *, signature: str | None = None, bound: JsonObject | None = None) -> str:
+    def thinking(self, piece: str | None, *, signature: str | None = None, bound: JsonObject | None = None) -> str:
         """Record a piece of reasoning, with its signature or other provider data at the end; return what to display."""
-        added = self._add(ThinkingDelta(piece, signature, bound))
+        added = self._add(ThinkingDelta(valid_utf8(_checked_text(piece)), signature, bound))
         return "".join(delta.thinking for delta in added if isinstance(delta, ThinkingDelta))
 
     def tool_call(self, call_id: str, name: str, arguments: object) -> None:
-        """Record a complete tool call."""
-        self._add(ToolCallDelta(call_id, name, arguments))
+        """Record a complete tool call. Arguments in JSON text, as OpenAI's APIs stream them, are decoded."""
+        if isinstance(arguments, str):
+            with contextlib.suppress(ValueError):
+                arguments = json.loads(arguments)
+        self._add(ToolCallDelta(_checked_text(call_id), _checked_text(name), arguments))
 
     def finish(self, reply: object = None, *, usage: Usage | None = None, stop_reason: str | None = None) -> str:
         """Set the end of the reply, and return the text that was held back, to be displayed last.
@@ -80,11 +102,15 @@ class StreamedReply:
         Usage and stop reason complete what was streamed. A whole `reply`, which is what `session.assistant` takes,
         replaces it: for example the final message of the vendor's stream.
         """
-        if reply is not None:
-            self._finished = self._as_reply(reply)
-        else:
-            model, provider = self._finished.model, self._finished.provider
-            self._finished = Reply(model=model, provider=provider, usage=usage, stop_reason=stop_reason)
+        _check_usage(usage)
+        before, given = self._finished, self._as_reply(reply) if reply is not None else Reply()
+        self._finished = msgspec.structs.replace(
+            given,
+            model=given.model or before.model,
+            provider=given.provider or before.provider,
+            usage=usage or given.usage or before.usage,
+            stop_reason=stop_reason or given.stop_reason or before.stop_reason,
+        )
         return "".join(delta.text for delta in self._flush() if isinstance(delta, TextDelta))
 
     def _flush(self) -> list[ContentDelta]:
@@ -95,34 +121,57 @@ class StreamedReply:
 
     def _add(self, delta: ContentDelta) -> list[ContentDelta]:
         """Write a delta to the journal, without secrets, and return what was written."""
-        if self.reply is not None:
-            raise UsageError("the reply has ended", hint="open another session.streaming()")
+        if self._session.stream is not self:
+            raise UsageError("the reply is not being streamed", hint="use it in `with session.streaming() as stream`")
         added = self._redactor.take(delta) if self._redactor is not None else [delta]
         self._write(added)
         self._arrived.add(delta)
         return added
 
     def _write(self, deltas: list[ContentDelta]) -> None:
+        fence = self._session.hold_lease().fence
         for delta in deltas:
-            self._session.store.journal(self._session.name, self._id, encode_delta(delta), fence=self._lease.fence)
+            self._session.store.journal(self._session.name, self._id, encode_delta(delta), fence=fence)
             self._draft.add(delta)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Record the reply; after an exception, record what was streamed as interrupted."""
-        if error is not None:
-            content = fit_entry_content(self._draft.content)
-            if content:
-                self._session.append(Partial(reply_id=self._id, content=content), lease=self._lease)
-        else:
-            self._flush()
-            self._session.append(Message(id=self._id, message=self._reply_of(self._draft)), lease=self._lease)
-            self.reply = self._reply_of(self._arrived)
-        self._session.store.drop(self._session.name, self._id)
+        """Record the reply; after an exception, record what was streamed as interrupted.
+
+        A child process that was forked in the body records nothing when it leaves: the reply is its parent's.
+        """
+        if os.getpid() != self._pid:
+            return
+        session = self._session
+        with session.mutex:
+            session.stream = None
+            lease = session.hold_lease()
+            if error is not None:
+                content = fit_entry_content(self._draft.content)
+                if content:
+                    session.append(Partial(reply_id=self._id, content=content), at=self._place, lease=lease)
+            else:
+                self._flush()
+                body = Message(id=self._id, message=self._reply_of(self._draft))
+                session.append(body, at=self._place, fork=True, lease=lease)
+                self.reply = self._reply_of(self._arrived)
+            session.store.drop(session.name, self._id)
 
     def _reply_of(self, draft: ReplyDraft) -> Reply:
         """Return the reply: the whole one if it was given at the end, else what was streamed."""
-        return (
-            self._finished if self._finished.content else msgspec.structs.replace(self._finished, content=draft.content)
-        )
+        if self._finished.content:
+            return self._finished
+        return msgspec.structs.replace(self._finished, content=draft.content)
+
+
+def _check_usage(usage: object) -> None:
+    if usage is not None and not isinstance(usage, Usage):
+        hint = "pass wakelog.Usage(…), or the whole response of the API"
+        raise UsageError(f"not a usage: {type(usage).__name__}", hint=hint)
+
+
+def _checked_text(value: object) -> str:
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"not a text: {type(value).__name__}", hint="pass a string")
+    return value or ""

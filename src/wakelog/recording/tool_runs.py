@@ -7,7 +7,10 @@ status `interrupted`, and a body that sets no result the status `unknown`. A cra
 settles it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,10 +19,9 @@ import msgspec
 from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import tool_result
 from wakelog.decide.wording import clip, valid_utf8
-from wakelog.errors import Conflict, UsageError
+from wakelog.errors import Conflict, UsageError, WakelogError
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import (
-    AnyPart,
     Audio,
     Image,
     Text,
@@ -32,6 +34,7 @@ from wakelog.log.content import (
 from wakelog.log.entry import Entry, Message, ReplayMode, ToolStarted
 from wakelog.log.ids import digest_of
 from wakelog.log.timestamps import parse_ms
+from wakelog.log.tree import Tree
 from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
@@ -45,31 +48,41 @@ _UNSET: Any = object()
 _JOURNAL_PIECE_CHARS = 64 * 1024
 
 
+class Recorder(SessionWriter):
+    """What a tool run and a streamed reply need of the session that records them. `Session` implements it."""
+
+    running: set[tuple[str, str]]
+    """The tool calls, as (reply id, tool call id), whose `with` statement this object is in."""
+
+    def hold_lease(self) -> Lease:
+        """Return the lease of this object; acquire it on first use. `Conflict` while another holder has it."""
+        raise NotImplementedError
+
+
 class ToolRun:
     """One run of a tool, as a context manager. Set `result` in its body.
 
-    `call` is the tool call; `result` is text, parts, a `ToolOutcome`, or any value that JSON can represent. After the
-    body, `exception` is what it raised, if anything: `Exception`s are recorded as error results and not raised again.
+    `call` is the tool call as it was passed; `result` is text, parts, a `ToolOutcome`, or any value that JSON can
+    represent. After the body, `exception` is what it raised, if anything. An `Exception` is recorded as an error result
+    and not raised again, except errors of wakelog itself: those are mistakes of the program.
     """
 
     def __init__(
-        self,
-        session: SessionWriter,
-        lease: Lease,
-        call: OpenToolCall,
-        *,
-        replay: ReplayMode,
-        receipt: FindReceipt | None = None,
+        self, session: Recorder, call: object, *, replay: ReplayMode, receipt: FindReceipt | None = None
     ) -> None:
-        self.call: ToolCall = call.tool_call
+        self._open_call = find_open_call(session, call)
+        self.call: ToolCall = call if isinstance(call, ToolCall) else self._open_call.tool_call
         self.result: Any = _UNSET
         self.exception: Exception | None = None
         self._session = session
-        self._lease = lease
-        self._open_call = call
         self._replay = replay
         self._receipt = receipt
         self._started: Entry | None = None
+        self._pid = os.getpid()
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return self._open_call.reply_id, self._open_call.tool_call.id
 
     def __enter__(self) -> "ToolRun":
         """Record durably that the tool starts; `Conflict` if it was started before and may not be repeated.
@@ -77,30 +90,37 @@ class ToolRun:
         With a receipt, a call that was started before is looked up first. If it has run, its result is recorded and
         `Conflict` is raised, so that the body does not run again.
         """
-        self._check_not_begun()
-        call = self._open_call
-        started = ToolStarted(
-            reply_id=call.reply_id,
-            tool_call_id=call.tool_call.id,
-            name=call.tool_call.name,
-            input_digest=digest_of(canonical_json(call.tool_call.input)),
-            replay=self._replay,
-            attempt=call.starts + 1,
-        )
-        self._started = self._session.append(started, at=call.reply_id, lease=self._lease)
-        policy = self._session.policy
-        self._show = redacting_show(self._write_output, policy.redact) if policy.redacts else self._write_output
+        session = self._session
+        # One step for threads of this process; the lease keeps other processes out.
+        with session.mutex:
+            lease = session.hold_lease()
+            self._open_call = call = find_open_call(session, self._open_call)
+            self._check_not_begun(lease)
+            started = ToolStarted(
+                reply_id=call.reply_id,
+                tool_call_id=call.tool_call.id,
+                name=call.tool_call.name,
+                input_digest=digest_of(canonical_json(call.tool_call.input)),
+                replay=self._replay,
+                attempt=call.starts + 1,
+            )
+            self._started = session.append(started, at=call.reply_id, lease=lease)
+            session.running.add(self._key)
+        redact_mode = session.policy.redact
+        self._show = self._write_output if redact_mode == "off" else redacting_show(self._write_output, redact_mode)
         return self
 
-    def _check_not_begun(self) -> None:
+    def _check_not_begun(self, lease: Lease) -> None:
         call = self._open_call
         is_safe = self._replay == "safe" and call.replay in ("safe", None)
-        if is_safe or not call.may_have_started:
+        if (is_safe or not call.may_have_started) and self._key not in self._session.running:
             return
         name = f"{call.tool_call.name} ({call.tool_call.id})"
+        if self._key in self._session.running:
+            raise Conflict(f"the tool call {name} is running", hint="wait until its with statement ends")
         answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
         if isinstance(answer, ToolOutcome):
-            write_result(self._session, self._lease, call, "error" if answer.is_error else "ok", answer)
+            write_result(self._session, lease, call, "error" if answer.is_error else "ok", answer)
             hint = "its receipt is recorded as the result: continue with the next tool call"
             raise Conflict(f"the tool call {name} ran before", hint=hint)
         if answer == "cannot say":
@@ -114,11 +134,16 @@ class ToolRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record the result. An `Exception` of the body is recorded and not raised again, any other is raised."""
+        """Record the result; `Conflict` if the call got one meanwhile, which only another holder can write.
+
+        A child process that was forked in the body records nothing when it leaves: the tool is its parent's.
+        """
+        if os.getpid() != self._pid:
+            return False
         if isinstance(error, Exception):
             self.exception = error
-            self._settle("error", ToolOutcome(f"{type(error).__name__}: {error}", is_error=True))
-            return True
+            self._settle("error", ToolOutcome(f"{type(error).__name__}: {text_of(error)}", is_error=True))
+            return not isinstance(error, WakelogError)
         if error is not None:
             self._settle("interrupted", ToolOutcome(wording.INTERRUPTED))
         elif self.result is _UNSET:
@@ -131,15 +156,44 @@ class ToolRun:
         return False
 
     def _settle(self, status: ToolStatus, outcome: ToolOutcome) -> None:
-        assert self._started is not None
-        write_result(self._session, self._lease, self._open_call, status, outcome, self._started)
-        self._session.store.drop(self._session.name, self._started.id)
+        session, started = self._session, self._started
+        assert started is not None
+        with session.mutex:
+            session.running.discard(self._key)
+            lease = session.hold_lease()
+            if not _is_open(session, self._open_call):
+                name = f"{self.call.name} ({self.call.id})"
+                hint = "another process has recovered the session; the outcome of this run is not recorded"
+                raise Conflict(f"the tool call {name} has a result already", hint=hint)
+            write_result(session, lease, self._open_call, status, outcome, started)
+            session.store.drop(session.name, started.id)
 
     def _write_output(self, text: str) -> None:
         assert self._started is not None
+        fence = self._session.hold_lease().fence
         for start in range(0, len(text), _JOURNAL_PIECE_CHARS):
             piece = encode_delta(TextDelta(text[start : start + _JOURNAL_PIECE_CHARS]))
-            self._session.store.journal(self._session.name, self._started.id, piece, fence=self._lease.fence)
+            self._session.store.journal(self._session.name, self._started.id, piece, fence=fence)
+
+
+def _is_open(session: SessionWriter, call: OpenToolCall) -> bool:
+    """Return whether a call has no result yet, on the branch of its reply."""
+    tree = session.tree_with(call.reply_id)
+    nodes = (tree.nodes[child].value for child in _descendants(tree, call.reply_id))
+    return not any(
+        isinstance(node, Message)
+        and isinstance(node.message, ToolResult)
+        and (node.message.reply_id, node.message.tool_call_id) == (call.reply_id, call.tool_call.id)
+        for node in nodes
+    )
+
+
+def _descendants(tree: Tree, node_id: str) -> Iterator[str]:
+    waiting = list(tree.children(node_id))
+    while waiting:
+        child = waiting.pop()
+        yield child
+        waiting += tree.children(child)
 
 
 def ask_receipt(find: FindReceipt, call: OpenToolCall) -> ReceiptAnswer:
@@ -156,10 +210,11 @@ def ask_receipt(find: FindReceipt, call: OpenToolCall) -> ReceiptAnswer:
 
 def find_open_call(session: SessionWriter, call: object) -> OpenToolCall:
     """Return the open tool call that a tool call of any API or its id names; `UsageError` if it is not open."""
-    wanted = _call_id(call)
+    reply_id = call.reply_id if isinstance(call, OpenToolCall) else None
+    wanted = call.tool_call.id if isinstance(call, OpenToolCall) else _call_id(call)
     open_calls = open_tool_calls(session.branch())
     for found in reversed(open_calls):
-        if found.tool_call.id == wanted:
+        if found.tool_call.id == wanted and reply_id in (None, found.reply_id):
             return found
     names = ", ".join(f"{each.tool_call.name} ({each.tool_call.id})" for each in open_calls)
     hint = f"open tool calls: {names}" if names else "no tool call of the last reply is open; record the reply first"
@@ -199,20 +254,43 @@ def _output(result: object) -> _Output:
             return _Output("")
         case str():
             return _Output(result)
+        case bytes():
+            return _Output(_text_of_bytes(result))
         case Text() | Image() | Audio():
             return _of_parts((result,))
-        case list() | tuple() if result and all(isinstance(part, Text | Image | Audio) for part in result):
+        case list() | tuple() if _has_parts(result):
             return _of_parts(result)
     try:
-        return _Output(msgspec.json.encode(result).decode())
+        return _Output(json.dumps(msgspec.to_builtins(result), ensure_ascii=False, separators=(",", ":")))
     except (TypeError, ValueError, RecursionError):
-        return _Output(str(result))
+        return _Output(text_of(result))
 
 
-def _of_parts(parts: Iterable[AnyPart]) -> _Output:
+def text_of(value: object) -> str:
+    """Return the text of any object, or a placeholder if it has none: a result must not be lost for that."""
+    try:
+        return str(value)
+    except Exception as error:  # noqa: BLE001 - `__str__` may be any code, and raise anything
+        return f"<{type(value).__name__} without a text: {type(error).__name__}>"
+
+
+def _text_of_bytes(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"{len(content)} bytes, in base64: {base64.b64encode(content).decode()}"
+
+
+def _has_parts(result: Sequence[object]) -> bool:
+    return any(isinstance(part, Text | Image | Audio) for part in result) and all(
+        isinstance(part, str | Text | Image | Audio) for part in result
+    )
+
+
+def _of_parts(parts: Iterable[object]) -> _Output:
     found = list(parts)
-    texts = "\n".join(part.text for part in found if isinstance(part, Text))
-    return _Output(texts, tuple(part for part in found if isinstance(part, Image | Audio)))
+    texts = [part.text if isinstance(part, Text) else part for part in found if isinstance(part, str | Text)]
+    return _Output("\n".join(texts), tuple(part for part in found if isinstance(part, Image | Audio)))
 
 
 def write_result(

@@ -47,6 +47,8 @@ class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the input of a call was written with spaces."""
     field: Literal["reasoning", "reasoning_content"] = "reasoning_content"
     """The field in which a Chat Completions server sent its reasoning."""
+    item: JsonObject | None = None
+    """An item that no part represents, such as a web search: it is sent back as it is."""
 
 
 def parse_bound(part: AnyPart) -> Bound:

@@ -20,7 +20,7 @@ from wakelog.providers.openai.conversation import Bound, bound_as_json, is_space
 from wakelog.providers.openai.responses_request import PROVIDER, SUMMARY_SEPARATOR, request_body
 from wakelog.providers.requests import new_tool_call_id
 
-_ITEM_TYPES = ("message", "reasoning", "function_call")
+ITEM_TYPES = ("message", "reasoning", "function_call")
 _USED_EVENTS = frozenset(
     {
         "error",
@@ -275,7 +275,7 @@ class ResponsesParser:
 
 def _parse_item(value: JsonObject) -> Item:
     """Return an item of a known type; of others only the type is read, and nothing else is validated."""
-    if value.get("type") not in _ITEM_TYPES:
+    if value.get("type") not in ITEM_TYPES:
         return Item(type=str(value.get("type")))
     try:
         return msgspec.convert(value, Item)

@@ -132,6 +132,8 @@ def can_be_sent_back(content: Sequence[AnyPart], params: Params) -> bool:
     thoughts: set[str | None] = {None}
     for part in content:
         bound = parse_bound(part)
+        if bound.item is not None:
+            continue
         if bound.id is None or bound.after not in thoughts:
             return False
         if isinstance(part, Thinking):
@@ -157,11 +159,13 @@ def _unchanged_items(exchange: Exchange) -> Iterator[JsonObject]:
     for part, call_id in parts:
         bound = parse_bound(part)
         match part:
+            case Text() if bound.item is not None:
+                items.append(bound.item)
             case Thinking():
                 items.append(_reasoning_item(part, bound))
             case ToolCall():
                 items.append({**_call_item(part, call_id, bound), "id": bound.id})
-            case Text() if items and (items[-1]["type"], items[-1]["id"]) == ("message", bound.id):
+            case Text() if items and (items[-1].get("type"), items[-1].get("id")) == ("message", bound.id):
                 items[-1]["content"].append(_output_content(part, bound))
             case Text():
                 items.append(_message_item(part, bound))
