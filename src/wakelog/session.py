@@ -11,7 +11,7 @@ This module has more than 500 lines because the path of an append is one piece: 
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -66,6 +66,7 @@ from wakelog.projections.session_state import build_carried_state, can_build_car
 from wakelog.reading import Log, read_active, read_log, read_session_header
 from wakelog.redaction.entries import redact_entry, redact_identity
 from wakelog.version import APP
+from wakelog.watcher import follow_entries
 
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
@@ -325,7 +326,7 @@ class Session:
         until = time.monotonic() + wait_s
         while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
             self._catch_up()
-            self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LEASE_POLL_S))
+            self.store.follow(self.name, after=self.last_seq, pieces=None, timeout_s=min(left_s, _LEASE_POLL_S))
         self._catch_up()
         return request
 
@@ -542,6 +543,14 @@ class Session:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
+
+    def follow(self, after: int | None = None, *, timeout_s: float | None = None) -> Iterator[Entry]:
+        """Yield the entries after seq `after` (default: after the last known one) as any process appends them.
+
+        Ends when no entry has arrived for `timeout_s` seconds, and when the generator or the store is closed.
+        """
+        start = self.last_seq if after is None else after
+        return follow_entries(self.store, self.name, after=start, timeout_s=timeout_s)
 
 
 def _check_message(given: object) -> None:

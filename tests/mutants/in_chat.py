@@ -59,8 +59,8 @@ IN_CHAT = (
     Mutant(
         "a journal that begins again is read from where it was",
         "law 5",
-        "app/journal_stream.py::JournalCursor.take",
-        "self.positions.pop(reply_id, None)",
+        "session_news.py::Cursor._forget",
+        "self.pieces.pop(reply_id, None)",
         "pass",
         ("tests/cli/chat/test_watcher.py::test_a_journal_that_begins_again_is_read_again",),
     ),
@@ -123,8 +123,8 @@ IN_CHAT = (
     Mutant(
         "a sub-agent is looked at for ever",
         "RUN-13",
-        "cli/chat/runner.py::ChatWatcher.read_new",
-        "self._children.pop(child, None)",
+        "app/watch.py::SessionWatcher._collect",
+        "self._sessions.pop(child).close()",
         "pass",
         ("tests/cli/chat/test_watcher.py::test_a_sub_agent_that_has_come_back_is_looked_at_no_more",),
     ),
