@@ -97,6 +97,7 @@ class Subscription:
             if self._is_behind:
                 self._read_missing(watch.cursor)
                 self._is_behind = False
+                watch.go_back_to(self.cursor.next_seq)
             self._arrived.clear()
             if self._error is not None and not self._queue:
                 error, self._error = self._error, None
@@ -248,6 +249,13 @@ class _Watch:
             elif all(other.cursor.pieces is None for other in self._subscriptions):
                 self.cursor.pieces = None
             return self._is_over
+
+    def go_back_to(self, next_seq: int) -> None:
+        """Follow from an earlier seq if the log ends before the position: a subscription may begin behind its end."""
+        if next_seq < self.cursor.next_seq:
+            self.cursor.next_seq = next_seq
+            self._generation += 1
+            self._stop.set()
 
     def catch_up(self, store: Store) -> None:
         """Read what is new now, for all subscriptions. The caller holds the lock."""

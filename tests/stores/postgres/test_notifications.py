@@ -167,6 +167,29 @@ def test_pieces_that_are_not_announced_are_read(rig, follower, monkeypatch):
     assert told == [["s"]]
 
 
+def test_a_follower_that_waits_sends_no_statement(rig, follower, monkeypatch):
+    """RUN-10: notifications of other sessions do not make it read; one of its own session does."""
+    waits = threading.Semaphore(0)
+    follower.on_wait = waits.release
+    news = follower.follow()
+    # The second wait is the long one.
+    assert waits.acquire(timeout=PATIENCE_S)
+    assert waits.acquire(timeout=PATIENCE_S)
+    sent, connections = [], follower.store._tables._database.connections
+    run = connections.run
+    monkeypatch.setattr(connections, "run", lambda *given, **more: sent.append(given) or run(*given, **more))
+    listener, heard = follower.store._tables._notifications._listener, threading.Event()
+    dispatch = listener._dispatch
+    monkeypatch.setattr(listener, "_dispatch", lambda names: dispatch(names) or ("last" in names and heard.set()))
+    for name in (*(f"other{number}" for number in range(20)), "last"):
+        rig.run(f"NOTIFY wakelog, '{name}'")
+    assert heard.wait(PATIENCE_S)
+    assert sent == []
+    rig.store.append("s", body("m1"), after=0)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [1]
+    assert sent
+
+
 def test_followers_of_a_process_share_one_connection(rig, follower):
     """A bound on everything: the number of connections does not grow with the number of followed sessions."""
     make(rig.store, "t")
