@@ -51,19 +51,19 @@ class Subscription:
         """Whether the store was closed; no more news arrive."""
         self._watch: _Watch | None = None
         self._on_news: Callable[[], None] = _do_nothing
+        self._queue: deque[News] = deque()
         self._reset()
 
     def _reset(self) -> None:
         self._pid = os.getpid()
         self._arrived = threading.Event()
-        self._queue: deque[News] = deque()
         self._error: BaseException | None = None
         self._is_behind = False
 
     def start(self, on_news: Callable[[], None] | None = None) -> None:
         """Follow the session from here on. `on_news` is called by another thread when there is something to fetch."""
         self._on_news = on_news or _do_nothing
-        self.is_over = False
+        self.is_over, self._error = False, None
         self._watch = _join(self)
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Subscription:
 
     def _current_watch(self) -> "_Watch | None":
         if self._watch is not None and self._pid != os.getpid():
-            # The thread belongs to the parent process.
+            # The thread belongs to the parent process. News that were not fetched are kept.
             self._reset()
             self._watch = _join(self)
         return self._watch

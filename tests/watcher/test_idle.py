@@ -119,7 +119,7 @@ def test_a_forked_process_watches_by_itself(tmp_path):
     store = open_store(str(tmp_path))
     session = Session.create(store, session_id="s")
     with Watched("fork", str(tmp_path), module=CHILDREN) as child:
-        assert child.end() == (0, {"seen": [1, 2], "child": 0})
+        assert child.end() == (0, {"seen": [1, 2, 3], "child": 0})
     assert next(session.follow(after=1)).seq == 2
     store.close()
 
