@@ -95,7 +95,7 @@ def fork(store):
             print(json.dumps({"seen": seen, "child": os.waitstatus_to_exitcode(status)}))
             return
         Session(store, "s").say("after")
-        found = [entry.seq for _ in range(2) for news in subscription.wait() for entry in news.entries]
+        found = [entry.seq for _ in range(2) for news in subscription.wait(30) for entry in news.entries]
         os._exit(0 if found == [2, 3] else 1)
 
 

@@ -22,7 +22,7 @@ from wakelog.stores.retrying import with_retries
 from wakelog.testing.builders import SessionBuilder
 from wakelog.watcher import Subscription
 
-PATIENCE_S = 600
+PATIENCE_S = 60
 
 
 @pytest.fixture(params=["memory", "files", "sqlite", "postgres"])
@@ -46,7 +46,9 @@ def collect(subscription, is_enough):
     """Wait for news until there is enough; return entries and pieces in the order in which they came."""
     seen = []
     while not is_enough(seen):
-        for news in subscription.wait(PATIENCE_S):
+        found = subscription.wait(PATIENCE_S)
+        assert found, f"nothing came after {seen}"
+        for news in found:
             seen += [*news.entries, *news.pieces]
     return seen
 
@@ -125,6 +127,50 @@ def test_a_journal_that_is_closed_and_not_dropped_yet_is_not_read_again(memory):
         say(memory, name, "r", "c")
         seen = collect(subscription, lambda seen: len(seen) == 2)
         assert (seen[0].type, seen[1].delta.text, seen[1].offset) == ("resumed", "c", 0)
+
+
+def test_pieces_of_a_closed_journal_are_not_new(memory):
+    """Law 5: a subscription that begins after a `partial` entry does not show the journal that it closes."""
+    story = SessionBuilder(memory)
+    story.call("r")
+    say(memory, story.session.name, "r", "a")
+    story.session.append(Partial(reply_id="r"))
+    subscription = Subscription(memory, story.session.name, after=-1, pieces={})
+    assert [news.pieces for news in subscription.catch_up()] == [()]
+
+
+class HeldBack(MemoryStore):
+    """A memory store that gives the result of a wait only when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.released = threading.Event(), threading.Event()
+
+    def follow(self, session, *, timeout_s, **more):
+        result = super().follow(session, timeout_s=timeout_s, **more)
+        if timeout_s and result.pieces:
+            self.found.set()
+            self.released.wait(PATIENCE_S)
+        return result
+
+
+def test_a_stale_result_is_not_given():
+    """Law 5: pieces that the thread has read are old if an entry read meanwhile starts their journal again."""
+    store = HeldBack()
+    story = SessionBuilder(store)
+    name = story.session.name
+    story.call("r")
+    with Subscription(store, name, after=story.session.last_seq, pieces={}) as subscription:
+        say(store, name, "r", "old")
+        assert store.found.wait(PATIENCE_S)
+        assert [piece.delta.text for news in subscription.catch_up() for piece in news.pieces] == ["old"]
+        story.session.append(Partial(reply_id="r"))
+        store.drop(name, "r")
+        story.session.append(Resumed(reply_id="r"))
+        assert len([entry for news in subscription.catch_up() for entry in news.entries]) == 2
+        say(store, name, "r", "new")
+        store.released.set()
+        assert [piece.delta.text for piece in collect(subscription, len)] == ["new"]
 
 
 def test_a_subscription_that_does_not_fetch_loses_nothing(memory, monkeypatch):

@@ -226,7 +226,7 @@ class LeaseSuite:
         assert store.follow("s", after=0, pieces={}, timeout_s=0.001, stop=stop) == FollowResult()
         store.close()
         with pytest.raises(StoreClosed):
-            store.follow("s", after=0, pieces={}, timeout_s=600, stop=stop)
+            store.follow("s", after=0, pieces={}, timeout_s=30, stop=stop)
         assert store.follow("s", after=0, pieces={}, timeout_s=0.001, stop=StopSignal()) == FollowResult()
 
 
