@@ -13,6 +13,7 @@
         ├── Damaged         stored data differs from what was written
         ├── NoAccess        the system or a server denies this user access
         ├── Unavailable     the store does not respond; the same call may succeed later
+        ├── StoreClosed     the store was closed while a thread waited for new entries
         ├── StoreBusy       another process held a lock for longer than the wait limit
         ├── Untrusted       another user owns it or may write to it, so no agent is run on it
         ├── TooManyOpenFiles  no file descriptor is left; nothing was written
@@ -111,6 +112,12 @@ class Unavailable(StoreError):
     """
 
     kind = "unavailable"
+
+
+class StoreClosed(StoreError):
+    """The store was closed while another thread waited in `Store.follow`."""
+
+    kind = "closed"
 
 
 class StoreBusy(StoreError):

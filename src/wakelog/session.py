@@ -10,7 +10,7 @@ sync, and `await asyncio.to_thread(session.user, text)` does not.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
@@ -57,6 +57,7 @@ from wakelog.recording.streams import StreamedReply, StreamRecorder
 from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_open_call, write_result
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
+from wakelog.watcher import follow_entries
 
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
@@ -217,7 +218,7 @@ class Session(StreamRecorder):
         until = time.monotonic() + wait_s
         while self.store.held(self.name) is not None and (left_s := until - time.monotonic()) > 0:
             self._catch_up()
-            self.store.follow(self.name, after=self.last_seq, pieces={}, timeout_s=min(left_s, _LEASE_POLL_S))
+            self.store.follow(self.name, after=self.last_seq, pieces=None, timeout_s=min(left_s, _LEASE_POLL_S))
         self._catch_up()
         return request
 
@@ -346,6 +347,14 @@ class Session(StreamRecorder):
         reader = EntryReader()
         for line in self.store.load(self.name):
             yield from reader.feed(line)
+
+    def follow(self, after: int | None = None, *, timeout_s: float | None = None) -> Generator[Entry, None, None]:
+        """Yield the entries after seq `after` (default: after the last known one) as any process appends them.
+
+        Ends when no entry has arrived for `timeout_s` seconds, and when the generator or the store is closed.
+        """
+        start = self.last_seq if after is None else after
+        return follow_entries(self.store, self.name, after=start, timeout_s=timeout_s)
 
     def messages(self, *, strategy: str = "full") -> tuple[ContextMessage, ...]:
         """Return the messages of the next request: the active branch after its last compaction, results after calls."""

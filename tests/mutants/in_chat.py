@@ -59,8 +59,8 @@ IN_CHAT = (
     Mutant(
         "a restarted journal is read from the old position",
         "law 5",
-        "app/journal_stream.py::JournalCursor.take",
-        "self.positions.pop(reply_id, None)",
+        "session_news.py::Cursor._forget",
+        "self.pieces.pop(reply_id, None)",
         "pass",
         ("tests/cli/chat/test_watcher.py::test_a_journal_that_begins_again_is_read_again",),
     ),
@@ -123,8 +123,8 @@ IN_CHAT = (
     Mutant(
         "a finished sub-agent is still watched",
         "RUN-13",
-        "cli/chat/runner.py::ChatWatcher.read_new",
-        "self._children.pop(child, None)",
+        "app/watch.py::SessionWatcher._collect",
+        "self._sessions.pop(child).close()",
         "pass",
         ("tests/cli/chat/test_watcher.py::test_a_finished_sub_agent_is_watched_no_more",),
     ),

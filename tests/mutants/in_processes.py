@@ -233,7 +233,7 @@ IN_PROCESSES = (
     Mutant(
         "cancels are not watched for",
         "RUN-12",
-        "runtime/live.py::LiveRuntime.wait_for_cancel",
+        "runtime/live.py::_is_cancel",
         'entry.value.mode == "cancel"',
         'entry.value.mode == "compact"',
         (f"{PROCESSES}::test_a_cancel_ends_a_running_command",),

@@ -27,9 +27,10 @@ from tests.mutants.in_state import IN_STATE
 from tests.mutants.in_stores import IN_STORES
 from tests.mutants.in_tools import IN_TOOLS
 from tests.mutants.in_tree import IN_TREE
+from tests.mutants.in_watcher import IN_WATCHER
 
 MUTANTS = (
-    *(*IN_LOG, *IN_TREE, *IN_PROJECTIONS, *IN_DECIDE, *IN_REDACTION, *IN_DAMAGE),
+    *(*IN_LOG, *IN_TREE, *IN_PROJECTIONS, *IN_DECIDE, *IN_REDACTION, *IN_DAMAGE, *IN_WATCHER),
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),

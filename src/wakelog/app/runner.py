@@ -23,7 +23,7 @@ from wakelog.app.event_loop import run_in_daemon_thread
 from wakelog.app.models import check_session_model, open_provider_lazily, prepare_model
 from wakelog.app.notices import OutputClosed
 from wakelog.app.stores import StoreLocation, lock_wait, open_trusted_store
-from wakelog.app.watch import TERMINAL_CHANNEL, Renderer, SessionWatcher, WatchedChannel
+from wakelog.app.watch import TERMINAL_CHANNEL, EntryReporter, Renderer, WatchedChannel
 from wakelog.decide.decisions import Await, Idle
 from wakelog.errors import WakelogError
 from wakelog.log.entry import SessionHeader as SessionEntry
@@ -89,8 +89,8 @@ class SessionRun:
         """Whether Ctrl-C was pressed during the last run."""
         self._session = session
         self._renderer = renderer
-        self._watcher = SessionWatcher(session.store, session.name, after, renderer.on_entry)
-        channel = WatchedChannel(renderer.channel, self._watcher)
+        self._reporter = EntryReporter(session.store, session.name, after, renderer.on_entry)
+        channel = WatchedChannel(renderer.channel, self._reporter.catch_up)
         self._runtime = runtime_for(session.store, url=url, channels=[channel], servers=servers)
 
     async def wake(self) -> WakeReport:
@@ -103,13 +103,13 @@ class SessionRun:
             raise OutputClosed from None
 
     async def _watched(self) -> WakeReport:
-        watching = asyncio.ensure_future(self._watcher.watch())
+        watching = asyncio.ensure_future(self._reporter.watch())
         try:
             return await wake(self._runtime, self.name)
         finally:
             watching.cancel()
             await asyncio.wait({watching})
-            self._watcher.catch_up()
+            self._reporter.catch_up()
             await self._renderer.close()
 
     def interrupt(self) -> bool:

@@ -5,6 +5,8 @@ entries beyond that. `stores/memory.py` is the reference implementation, and `wa
 implementation.
 """
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -71,6 +73,43 @@ class FollowResult(msgspec.Struct, frozen=True):
 
     lines: tuple[Line, ...] = ()
     pieces: tuple[JournalPiece, ...] = ()
+
+
+class StopSignal:
+    """Ends a wait in `Store.follow` from another thread. A store that is closed sets `is_closed` for good."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._event = threading.Event()
+        self._wake: Callable[[], None] | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the wait must end."""
+        return self._event.is_set()
+
+    def set(self) -> None:
+        """End the current wait, and each later one until `clear`."""
+        self._event.set()
+        if (wake := self._wake) is not None:
+            wake()
+
+    def clear(self) -> None:
+        """Allow waits again."""
+        self._event.clear()
+
+    def pause(self, seconds: float) -> None:
+        """Block the thread for some seconds, or until the signal is set."""
+        self._event.wait(seconds)
+
+    @contextlib.contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """For stores: call `wake` when the signal is set inside this block. One block at a time."""
+        self._wake = wake
+        try:
+            yield
+        finally:
+            self._wake = None
 
 
 JOURNAL_PIECE_MAX_BYTES = 64 * 1024 * 1024
@@ -181,10 +220,20 @@ class Store(Protocol):
         """Return the lease in force, or None."""
         ...
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
         """Wait until there are lines after `after` or journal pieces beyond the given counts, or until the timeout.
 
-        Of many pieces only the first may be returned; the next call returns the following ones.
+        Of many pieces only the first may be returned; the next call returns the following ones. With `pieces` None
+        journals are neither read nor waited for. `stop` ends the wait early. `StoreClosed` if the store is closed
+        during the wait, or was closed since its last use with this `stop`.
         """
         ...
 
@@ -221,7 +270,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Close files and connections; using the store again reopens them."""
+        """Close files and connections and end the waits of `follow`; using the store again reopens them."""
         ...
 
 

@@ -1,7 +1,6 @@
 """The live runtime: system clock, real models, tools, hooks and channels of this process."""
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -13,24 +12,21 @@ from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.decide.policy import HookSettings
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import Unavailable, UsageError, WakelogError
+from wakelog.errors import UsageError, WakelogError
 from wakelog.hooks import OpenCatalog, open_hook
-from wakelog.log.entry import Queued
-from wakelog.log.lines import EntryReader
+from wakelog.log.entry import Entry, Queued
 from wakelog.ports.runtime import Channel, Clock, Hook, HookContext, OpenProvider, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
 from wakelog.providers import open_provider
 from wakelog.redaction.redactor import redact
 from wakelog.runtime.interface import LEASE_S, Runtime, SubagentTask
 from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent, subagent_error
+from wakelog.runtime.waiting import wait_for_entry
 from wakelog.session import Session
-from wakelog.stores.retrying import without_retries
 from wakelog.tools import builtin_tools
 from wakelog.tools.function_tool import as_tools
 from wakelog.tools.mcp import ServerPool, mcp_tools
 from wakelog.tools.subagent import SubagentTool
-
-_POLL_S = 0.05
 
 
 class LiveRuntime(Runtime):
@@ -80,25 +76,14 @@ class LiveRuntime(Runtime):
         return await self._hooks.texts(hooks, context)
 
     async def wait_for_cancel(self, session: Session, seq: int) -> Queued:
-        """Poll the log after `seq` until a cancel is appended. Store outages are waited out without blocking."""
-        store = without_retries(session.store)
-        while True:
-            reader = EntryReader(next_seq=seq + 1)
-            with contextlib.suppress(Unavailable):
-                for entry in reader.feed_all(store.load(session.name, after=seq)):
-                    seq = max(seq, entry.seq)
-                    if isinstance(entry.value, Queued) and entry.value.mode == "cancel":
-                        return entry.value
-            await asyncio.sleep(_POLL_S)
+        """See `Runtime`. Store outages are waited out without blocking."""
+        entry = await wait_for_entry(session.store, session.name, after=seq, is_wanted=_is_cancel)
+        assert isinstance(entry.value, Queued)
+        return entry.value
 
     async def wait_for_entry(self, session: Session, seq: int) -> None:
-        """Poll the log until any entry is appended after `seq`. Store outages are waited out without blocking."""
-        store = without_retries(session.store)
-        while True:
-            with contextlib.suppress(Unavailable):
-                if next(iter(store.load(session.name, after=seq)), None) is not None:
-                    return
-            await asyncio.sleep(_POLL_S)
+        """See `Runtime`. Store outages are waited out without blocking."""
+        await wait_for_entry(session.store, session.name, after=seq, is_wanted=lambda _: True)
 
     async def sleep(self, ms: int) -> None:
         """See `Runtime`."""
@@ -123,6 +108,10 @@ class LiveRuntime(Runtime):
     def resources(self) -> AbstractAsyncContextManager[object]:
         """Return the MCP servers: they end when the last wake leaves them."""
         return self._servers
+
+
+def _is_cancel(entry: Entry) -> bool:
+    return isinstance(entry.value, Queued) and entry.value.mode == "cancel"
 
 
 def _checked_channel_name(channel: Channel) -> str:

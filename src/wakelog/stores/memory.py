@@ -25,8 +25,10 @@ from wakelog.ports.stores import (
     Lease,
     SealedLine,
     SessionStat,
+    StopSignal,
     StoredBlob,
 )
+from wakelog.stores.followers import Followers
 from wakelog.stores.session_numbers import last_old_number
 
 
@@ -104,13 +106,14 @@ class MemoryStore:
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._logs: dict[str, _Log] = {}
-        self._changed = threading.Condition()
+        self._changing = threading.RLock()
+        self._followers = Followers()
         self._blobs = MemoryBlobs(now=now)
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """See `ports.Store`."""
         checked_id(session)
-        with self._changed:
+        with self._changing:
             for name, log in self._logs.items():
                 if log.id == session:
                     return name
@@ -138,7 +141,7 @@ class MemoryStore:
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""
         checked_id(session)
-        with self._changed:
+        with self._changing:
             if not size and all(log.id != session for log in self._logs.values()):
                 name = self._free_name(checked_name(name))
                 self._logs[name] = _Log(session, bytearray(), LogEnd())
@@ -146,7 +149,7 @@ class MemoryStore:
             if len(log.data) != size:
                 raise Conflict(f"the session has {len(log.data):,} bytes in this store, not {size:,}")
             log.data += raw
-            self._changed.notify_all()
+            self._followers.wake()
             return self.name(session)
 
     def _free_name(self, name: str) -> str:
@@ -155,14 +158,14 @@ class MemoryStore:
 
     def replace(self, session: str, name: str, raw: bytes = b"") -> None:
         """Replace the log of a name with these bytes, or create it. For replay and tests."""
-        with self._changed:
+        with self._changing:
             self._logs[name] = _Log(checked_id(session), bytearray(raw), LogEnd())
 
     def plant(self, session: str, raw: bytes) -> None:
         """Add raw bytes to a log without sealing them, as another program would. For replay and tests."""
-        with self._changed:
+        with self._changing:
             self._log(session).data += raw
-            self._changed.notify_all()
+            self._followers.wake()
 
     def append(
         self,
@@ -175,11 +178,11 @@ class MemoryStore:
         durable: bool = True,  # noqa: ARG002 - nothing is synced in memory
     ) -> SealedLine:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(session)
             self._check_fence(log, fence)
             sealed = self._append(log, body, after=after, behind=behind)
-            self._changed.notify_all()
+            self._followers.wake()
             return sealed
 
     def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
@@ -215,7 +218,7 @@ class MemoryStore:
 
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             lines = list(self._lines(self._log(session), after))
         return iter(lines)
 
@@ -228,7 +231,7 @@ class MemoryStore:
 
     def sessions(self) -> Iterator[SessionStat]:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             stats = [SessionStat(name, len(log.data), len(log.data)) for name, log in self._logs.items()]
         return iter(stats)
 
@@ -248,7 +251,7 @@ class MemoryStore:
 
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(session)
             if log.lease is not None and log.expires > self._now():
                 if self._took(log, body, after, holder):
@@ -256,7 +259,7 @@ class MemoryStore:
                 raise Conflict(f"the session is being run by {log.lease.holder}")
             sealed = self._append(log, body, after=after, behind=behind)
             log.lease, log.expires = Lease(log.id, holder, sealed.seq), self._now() + ttl_s
-            self._changed.notify_all()
+            self._followers.wake()
             return log.lease
 
     def _took(self, log: _Log, body: bytes, after: int, holder: str) -> bool:
@@ -266,21 +269,21 @@ class MemoryStore:
 
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(lease.session)
             self._check_fence(log, lease.fence)
             log.expires = self._now() + ttl_s
 
     def release(self, lease: Lease) -> None:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(lease.session)
             if log.lease == lease:
                 log.expires = 0.0
 
     def held(self, session: str) -> Lease | None:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(session)
             return log.lease if log.lease is not None and log.expires > self._now() else None
 
@@ -290,39 +293,59 @@ class MemoryStore:
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
         """See `ports.Store`."""
-        deadline = time.monotonic() + timeout_s
-        with self._changed:
+        with self._followers.waiting(timeout_s, stop) as follower:
+            seen: object = None
             while True:
-                log = self._log(session)
-                fresh = tuple(
-                    JournalPiece(reply_id, at, journal[at])
-                    for reply_id, journal in log.journals.items()
-                    for at in range(pieces.get(reply_id, 0), len(journal))
-                )
-                news = FollowResult(tuple(self._lines(log, after)), fresh)
-                left = deadline - time.monotonic()
-                if news.lines or news.pieces or left <= 0:
+                state = self._state(session)
+                news = self._news(session, after, pieces) if state != seen else FollowResult()
+                if news.lines or news.pieces or follower.is_over:
                     return news
-                self._changed.wait(left)
+                seen = state
+                follower.wait(timeout_s)
+
+    def _state(self, session: str) -> tuple[int, dict[str, int]]:
+        """The size of a log and the number of pieces of each of its journals."""
+        with self._changing:
+            log = self._log(session)
+            return len(log.data), {reply_id: len(pieces) for reply_id, pieces in log.journals.items()}
+
+    def _news(self, session: str, after: int, pieces: Mapping[str, int] | None) -> FollowResult:
+        with self._changing:
+            log = self._log(session)
+            journals = {} if pieces is None else log.journals
+            fresh = tuple(
+                JournalPiece(reply_id, at, journal[at])
+                for reply_id, journal in journals.items()
+                for at in range((pieces or {}).get(reply_id, 0), len(journal))
+            )
+            return FollowResult(tuple(self._lines(log, after)), fresh)
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             log = self._log(session)
             self._check_fence(log, fence)
             log.journals.setdefault(checked_id(reply_id), []).append(piece)
-            self._changed.notify_all()
+            self._followers.wake()
 
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             return {reply_id: tuple(pieces) for reply_id, pieces in self._log(session).journals.items()}
 
     def drop(self, session: str, reply_id: str) -> None:
         """See `ports.Store`."""
-        with self._changed:
+        with self._changing:
             self._log(session).journals.pop(reply_id, None)
 
     def custody(self, session: str | None = None, *, blobs: Iterable[str] = ()) -> tuple[Exposure, ...]:  # noqa: ARG002
@@ -337,7 +360,8 @@ class MemoryStore:
         return self._blobs
 
     def close(self) -> None:
-        """See `ports.Store`. Does nothing."""
+        """See `ports.Store`."""
+        self._followers.close()
 
     def _log(self, session: str) -> _Log:
         return self._logs[self.name(session)]

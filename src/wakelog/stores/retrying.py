@@ -28,6 +28,7 @@ from wakelog.ports.stores import (
     Lease,
     SealedLine,
     SessionStat,
+    StopSignal,
     Store,
     StoredBlob,
 )
@@ -299,9 +300,19 @@ class RetryingStore:
         """See `ports.Store`."""
         return self.repeat(lambda: self.inner.held(session))
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
         """See `ports.Store`."""
-        return self.repeat(lambda: self.inner.follow(session, after=after, pieces=pieces, timeout_s=timeout_s))
+        return self.repeat(
+            lambda: self.inner.follow(session, after=after, pieces=pieces, timeout_s=timeout_s, stop=stop)
+        )
 
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""

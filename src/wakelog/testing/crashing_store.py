@@ -21,6 +21,7 @@ from wakelog.ports.stores import (
     Lease,
     SealedLine,
     SessionStat,
+    StopSignal,
     Store,
     StoredBlob,
 )
@@ -159,10 +160,18 @@ class CrashingStore:
         self.life.read()
         return self._store.held(session)
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
         """See `ports.Store`."""
         self.life.read()
-        return self._store.follow(session, after=after, pieces=pieces, timeout_s=timeout_s)
+        return self._store.follow(session, after=after, pieces=pieces, timeout_s=timeout_s, stop=stop)
 
     def journals(self, session: str) -> Mapping[str, Iterable[bytes]]:
         """See `ports.Store`."""

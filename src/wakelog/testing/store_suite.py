@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from wakelog.errors import Conflict, LeaseLost, NotFound, WakelogError
+from wakelog.errors import Conflict, LeaseLost, NotFound, StoreClosed, WakelogError
 from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.integrity import verify_seals
 from wakelog.log.lines import EntryReader, Line
 from wakelog.log.seal import find_seq, unseal
-from wakelog.ports.stores import AppendRequest, SealedLine, Store
+from wakelog.ports.stores import AppendRequest, FollowResult, SealedLine, StopSignal, Store
 from wakelog.testing.log_suite import HistorySuite, LogSuite
 from wakelog.testing.session_suite import CustodySuite, EndingSuite, IdentitySuite
 from wakelog.testing.store_rig import Rig, body, first_line, journals_of, log_bytes, make, take_lease
@@ -196,6 +196,38 @@ class LeaseSuite:
         other.append("s", body("m1"), after=0)
         follower.join(30)
         assert [find_seq(line.raw) for line in got] == [1]
+
+    def test_follow_without_journals(self, store: Store) -> None:
+        """RUN-12: a follower that wants no pieces, such as one that waits for a cancel, gets none."""
+        make(store)
+        store.journal("s", "r1", b"1")
+        store.append("s", body("m1"), after=0)
+        news = store.follow("s", after=0, pieces=None, timeout_s=0)
+        assert ([find_seq(line.raw) for line in news.lines], news.pieces) == ([1], ())
+
+    def test_a_wait_can_be_stopped(self, store: Store) -> None:
+        """RUN-10: a stop signal ends the wait, also one that was set before it, and until it is cleared."""
+        make(store)
+        stop = StopSignal()
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(store.follow, "s", after=0, pieces={}, timeout_s=600, stop=stop)
+            stop.set()
+            assert waiting.result(60) == FollowResult()
+            assert store.follow("s", after=0, pieces={}, timeout_s=600, stop=stop) == FollowResult()
+            stop.clear()
+            again = pool.submit(store.follow, "s", after=0, pieces={}, timeout_s=600, stop=stop)
+            store.append("s", body("m1"), after=0)
+            assert [find_seq(line.raw) for line in again.result(60).lines] == [1]
+
+    def test_closing_ends_waits(self, store: Store) -> None:
+        """RUN-10: a follower of a closed store does not open it again, also if it was not waiting at that moment."""
+        make(store)
+        stop = StopSignal()
+        assert store.follow("s", after=0, pieces={}, timeout_s=0.001, stop=stop) == FollowResult()
+        store.close()
+        with pytest.raises(StoreClosed):
+            store.follow("s", after=0, pieces={}, timeout_s=30, stop=stop)
+        assert store.follow("s", after=0, pieces={}, timeout_s=0.001, stop=StopSignal()) == FollowResult()
 
 
 FOREIGN = b'{"type":"message","id":"f%d","message":{"role":"user","content":"hi"}}\n'

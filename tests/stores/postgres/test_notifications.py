@@ -3,6 +3,7 @@
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -10,12 +11,12 @@ import pytest
 
 from tests.stores.postgres.rig import PATIENCE_S, PostgresRig
 from wakelog.log.seal import find_seq
-from wakelog.ports.stores import AppendRequest
+from wakelog.ports.stores import AppendRequest, StopSignal
 from wakelog.testing.store_rig import activity_body, body, make
 
 LISTENING = """
 SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND query ~ 'SET followed|^(UN)?LISTEN' AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND query ~ '^LISTEN' AND pid <> pg_backend_pid()
 """
 
 
@@ -32,6 +33,7 @@ class Follower:
 
     def __init__(self, store, *, look_s):
         self.store = store
+        self.on_wait = lambda: None
         self._waits = threading.Event()
         self._pool = ThreadPoolExecutor(1)
         self._news = store._tables._notifications
@@ -40,15 +42,16 @@ class Follower:
         self._news.watching = self._noted
 
     def look_every(self, seconds):
-        self._news._look_s = seconds
+        self._news.look_s = seconds
 
     @contextlib.contextmanager
-    def _noted(self, session):
-        with self._watching(session) as wait:
+    def _noted(self, session, follower):
+        with self._watching(session, follower) as wait:
 
-            def noted(seconds):
+            def noted():
                 self._waits.set()
-                wait(seconds)
+                self.on_wait()
+                wait()
 
             yield noted
 
@@ -152,10 +155,73 @@ def test_a_follower_without_notifications_polls(rig, postgres):
     follower.close()
 
 
-def test_a_follower_that_stops_waiting_stops_listening(rig, follower):
-    """The server keeps no notifications for it."""
+def test_pieces_that_are_not_announced_are_read(rig, follower, monkeypatch):
+    """RUN-10: of pieces in quick succession only the first is announced, so a follower reads once more."""
+    monkeypatch.setattr("wakelog.stores.postgres.notifications._PIECES_S", 1_000.0)
+    told: list[Any] = []
+    monkeypatch.setattr(rig.store._tables._notifications, "notify", told.append)
+    follower.on_wait = lambda: rig.store.journal("s", "r1", b"piece") if len(told) < 2 else None
+    rig.store.append("s", body("m1"), after=0)
+    first = follower.follow(after=1).result(PATIENCE_S).pieces
+    second = follower.follow(after=1, pieces={"r1": len(first)}).result(PATIENCE_S).pieces
+    assert [piece.offset for piece in (*first, *second)] == [0, 1]
+    assert told == [["s"]]
+
+
+def test_a_follower_that_waits_sends_no_statement(rig, follower, monkeypatch):
+    """RUN-10: notifications of other sessions do not make it read; one of its own session does."""
+    waits = threading.Semaphore(0)
+    follower.on_wait = waits.release
+    news = follower.follow()
+    # The second wait is the long one.
+    assert waits.acquire(timeout=PATIENCE_S)
+    assert waits.acquire(timeout=PATIENCE_S)
+    sent, connections = list[Any](), follower.store._tables._database.connections
+    run = connections.run
+
+    def counted_run(*given, **more):
+        sent.append(given)
+        return run(*given, **more)
+
+    monkeypatch.setattr(connections, "run", counted_run)
+    listener, heard = follower.store._tables._notifications._listener, threading.Event()
+    dispatch = listener._dispatch
+
+    def dispatch_and_note(names):
+        dispatch(names)
+        if "last" in names:
+            heard.set()
+
+    monkeypatch.setattr(listener, "_dispatch", dispatch_and_note)
+    for name in (*(f"other{number}" for number in range(20)), "last"):
+        rig.run(f"NOTIFY wakelog, '{name}'")
+    assert heard.wait(PATIENCE_S)
+    assert sent == []
+    rig.store.append("s", body("m1"), after=0)
+    assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [1]
+    assert sent
+
+
+def test_followers_of_a_process_share_one_connection(rig, follower):
+    """The number of connections does not grow with the number of followed sessions."""
+    make(rig.store, "t")
+    stop = StopSignal()
+    with ThreadPoolExecutor(1) as pool:
+        follower._waits.clear()
+        other = pool.submit(follower.store.follow, "t", after=0, pieces={}, timeout_s=PATIENCE_S, stop=stop)
+        assert follower._waits.wait(PATIENCE_S)
+        news = follower.follow()
+        assert len(rig.run(LISTENING)) == 1
+        rig.store.append("s", body("m1"), after=0)
+        assert [find_seq(line.raw) for line in news.result(PATIENCE_S).lines] == [1]
+        stop.set()
+        assert other.result(PATIENCE_S).lines == ()
+
+
+def test_a_process_that_follows_nothing_does_not_listen(rig, follower, monkeypatch):
+    """The server keeps no notices for a process that follows nothing any more."""
+    monkeypatch.setattr("wakelog.stores.postgres.notifications._KEPT_S", 0.01)
     news = follower.follow()
     rig.store.append("s", body("m1"), after=0)
     news.result(PATIENCE_S)
-    kept = follower.store._tables._notifications._idle[0]._connection
-    assert kept.execute("SELECT pg_listening_channels()").fetchall() == []
+    rig.wait_for(f"SELECT true WHERE NOT EXISTS ({LISTENING})")

@@ -30,7 +30,7 @@ from wakelog.cli.chat.commands import IgnoredLine, RunCommand, SendMessage, esca
 from wakelog.cli.chat.input import ChatCompleter, key_bindings
 from wakelog.cli.chat.items import PendingMessage
 from wakelog.cli.chat.live_area import StatusFigures
-from wakelog.cli.chat.runner import LogChannel, SessionRunner
+from wakelog.cli.chat.runner import LeaseCheck, LogChannel, SessionRunner
 from wakelog.cli.chat.terminal import StderrRedirect
 from wakelog.cli.chat.view import Activity, ChatView
 from wakelog.cli.ui.errors import INTERRUPTED, NEEDS_ATTENTION
@@ -55,6 +55,7 @@ class ChatApp:
         self._cwd = cwd
         self._interrupt_presses = 0
         self._runs_elsewhere = False
+        self._lease_check = LeaseCheck()
         self._deferred_settings = Overrides()
         """The delayed settings that the user was already notified of."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,6 +89,7 @@ class ChatApp:
                 return await self.view.screen.run(typeahead)
         finally:
             self.exit_hint = self._make_exit_hint()
+            self.view.stop_watching()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,14 +136,20 @@ class ChatApp:
             self._runs_elsewhere or self.view.is_store_unreachable,
             self.session.name if self.session is not None else "",
         )
+        self.view.start_watching()
+        has_news, is_unreachable = self.view.has_news, self.view.is_store_unreachable
+        if not (has_news or is_unreachable or self._lease_check.is_due):
+            return
         with self.view.report_read_errors():
-            self.view.show_new()
+            self.view.show_new() if is_unreachable else self.view.show_arrived()
             self._runs_elsewhere = bool(name) and self.runner.is_held_elsewhere(name)
+            self._lease_check.done(is_held=self._runs_elsewhere, has_news=has_news)
         if was_blocked and name and not self._runs_elsewhere and not self.view.is_store_unreachable:
             self.runner.request_wake(name)
 
     def _on_idle(self) -> None:
         self._interrupt_presses = 0
+        self._lease_check.request()
         self.view.catch_up()
         self.view.update_questions()
         self.view.screen.invalidate()
@@ -162,6 +170,7 @@ class ChatApp:
     def open_session(self, session: Session) -> None:
         """Open a session: show its state, and wake it."""
         self._interrupt_presses = 0
+        self._lease_check.request()
         self.view.open(session)
         self.runner.request_wake(session.name)
         self._start_task(self._preload_provider(self._model_for(self.settings)))

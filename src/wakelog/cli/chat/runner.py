@@ -1,4 +1,4 @@
-"""Runner, channel and watcher of a chat: wake its session, cancel turns, and read what is new in its log.
+"""Runner and channel of a chat: wake its session, cancel turns, and hand replies to the view.
 
 The runner wakes the session whenever there may be work. Only the MCP servers are kept between two wakes; they live as
 long as the chat. A session that another process runs is left to it: messages sent here are in its log, and that process
@@ -6,31 +6,24 @@ finds them there.
 The channel displays nothing itself: text given to it is in a journal or in the log already (law 5: nothing is displayed
 that a process crash could lose), and the view reads it there. `end` returns after the reply was printed; only then the
 reply is recorded as `sent`.
-The watcher reads new entries of the session and its sub-agents, and journal pieces, from the store. Entries come before
-pieces, so that a piece belongs to a reply that is not complete yet.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 
-import msgspec
-
 from wakelog.app.event_loop import servers_with_notices
-from wakelog.app.journal_stream import JournalCursor, StreamedPiece
 from wakelog.app.models import prepare_model
 from wakelog.app.runner import runtime_for
 from wakelog.app.stores import StoreLocation
 from wakelog.app.watch import TERMINAL_CHANNEL
-from wakelog.errors import Conflict, NotFound, WakelogError
-from wakelog.log.content import ToolResult
-from wakelog.log.entry import Entry, Message, Spawned
-from wakelog.log.lines import EntryReader
+from wakelog.errors import Conflict, WakelogError
 from wakelog.ports.runtime import Channel
-from wakelog.ports.stores import Store
 from wakelog.runtime.user_actions import compact_now, request_cancel
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 
+_LEASE_FIRST_S, _LEASE_MAX_S = 0.05, 2.0
 ReportError = Callable[[WakelogError], None]
 
 
@@ -103,6 +96,32 @@ class SessionRunner:
         return entry is not None
 
 
+class LeaseCheck:
+    """When to ask whether another process runs the session: on request, after news, and repeatedly while one does.
+
+    A process that is killed appends nothing when it leaves, and one that leaves appends that before it releases the
+    lease. So the lease is asked for again: soon after news, then at growing intervals.
+    """
+
+    def __init__(self) -> None:
+        self._due_at = 0.0
+        self._pause_s = _LEASE_FIRST_S
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to ask."""
+        return time.monotonic() >= self._due_at
+
+    def request(self) -> None:
+        """Ask as soon as possible."""
+        self._due_at = 0.0
+
+    def done(self, *, is_held: bool, has_news: bool) -> None:
+        """Record the answer."""
+        self._pause_s = _LEASE_FIRST_S if has_news else min(2 * self._pause_s, _LEASE_MAX_S)
+        self._due_at = time.monotonic() + self._pause_s if is_held else float("inf")
+
+
 class LogChannel:
     """See `ports.Channel`."""
 
@@ -127,60 +146,3 @@ class LogChannel:
         """Show the reply from the log; one from before this chat was opened is printed now."""
         self._catch_up()
         self._ensure_printed(reply_id)
-
-
-class SessionEntry(msgspec.Struct, frozen=True):
-    """An entry and the name of its session."""
-
-    session: str
-    entry: Entry
-
-
-class ChatWatcher:
-    """Watches one session from a position in its log."""
-
-    def __init__(self, store: Store, name: str, after: int) -> None:
-        self._store = store
-        self.name = name
-        self._next = after + 1
-        self._pieces = JournalCursor()
-        self._children: dict[str, int] = {}
-        self._spawned_by: dict[tuple[str, str, str], str] = {}
-
-    def read_new(self) -> list[SessionEntry | StreamedPiece]:
-        """Return everything new since the last call. Does not wait."""
-        news = self._store.follow(self.name, after=self._next - 1, pieces=self._pieces.positions, timeout_s=0)
-        reader = EntryReader(next_seq=self._next)
-        entries = [SessionEntry(self.name, entry) for entry in reader.feed_all(news.lines)]
-        self._next = reader.next_seq
-        own = [item.entry for item in entries]
-        ended = self._track_subagents(entries)
-        inner = [item for child in list(self._children) for item in self._child_entries(child)]
-        ended |= self._track_subagents(inner)
-        for child in ended:
-            self._children.pop(child, None)
-        if inner:
-            entries = sorted([*entries, *inner], key=lambda item: item.entry.value.timestamp)
-        return [*entries, *self._pieces.take(news, own)]
-
-    def _track_subagents(self, entries: list[SessionEntry]) -> set[str]:
-        """Record started sub-agents; return those with a result, because nothing more happens in them."""
-        ended: set[str] = set()
-        for item in entries:
-            match item.entry.value:
-                case Spawned(child_session=child, reply_id=reply_id, tool_call_id=call_id):
-                    self._children.setdefault(child, 0)
-                    self._spawned_by[item.session, reply_id, call_id] = child
-                case Message(message=ToolResult(reply_id=reply_id, tool_call_id=call_id)):
-                    ended.add(self._spawned_by.pop((item.session, reply_id or "", call_id), ""))
-        return ended
-
-    def _child_entries(self, child: str) -> list[SessionEntry]:
-        reader = EntryReader(next_seq=self._children[child])
-        try:
-            entries = reader.feed_all(self._store.load(child, after=self._children[child] - 1))
-        except NotFound:
-            # A sub-agent's name is logged before its session exists.
-            return []
-        self._children[child] = reader.next_seq
-        return [SessionEntry(child, entry) for entry in entries]

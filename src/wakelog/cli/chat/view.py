@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from prompt_toolkit.completion import Completer
 
-from wakelog.app.journal_stream import StreamedPiece
+from wakelog.app.watch import SessionEntry, SessionWatcher
 from wakelog.cli.chat.drawing import ItemLayout, draw_items
 from wakelog.cli.chat.items import Block, DrawnLines, Item, Notice, PendingMessage
 from wakelog.cli.chat.live_area import (
@@ -25,7 +25,6 @@ from wakelog.cli.chat.live_area import (
     status_line,
 )
 from wakelog.cli.chat.questions import OpenQuestions, answer_lines, question_lines
-from wakelog.cli.chat.runner import ChatWatcher, SessionEntry
 from wakelog.cli.chat.screen import InputHistory, Screen, history_path
 from wakelog.cli.chat.transcript import ChatTranscript, initial_items
 from wakelog.cli.ui.quantities import now_ms
@@ -36,6 +35,7 @@ from wakelog.log.entry import ContextEntry, Message
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.session_state import session_state
 from wakelog.session import Session
+from wakelog.session_news import StreamedPiece
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class ChatView:
         """Whether the wait was cancelled and is about to end."""
         self._activity = activity
         self._transcript = ChatTranscript("")
-        self._watch: ChatWatcher | None = None
+        self._watch: SessionWatcher | None = None
         self._last_item: Item | None = None
         self._read_error = ""
         self._animated = not os.environ.get("ACCESSIBLE")
@@ -81,10 +81,12 @@ class ChatView:
         self.session, self._transcript, self.questions = session, ChatTranscript(session.name), OpenQuestions()
         self._transcript.context = _as_stored(branch_state(session.branch()).context)
         self.figures = status_figures(session.name, session.tree)
-        self._watch = ChatWatcher(session.store, session.name, session.last_seq)
+        self.stop_watching()
+        self._watch = SessionWatcher(session.store, session.name, session.last_seq, with_text=True)
 
     def detach(self, figures: StatusFigures) -> None:
         """Display no session until one is attached."""
+        self.stop_watching()
         self.session, self._watch, self._transcript, self.questions = None, None, ChatTranscript(""), OpenQuestions()
         self.figures = figures
 
@@ -132,7 +134,30 @@ class ChatView:
         """Like `catch_up`, for callers inside a `report_read_errors` block."""
         if self._watch is None or self.session is None:
             return
-        news = self._watch.read_new()
+        self._show_news(self._watch.read_new())
+
+    @property
+    def has_news(self) -> bool:
+        """Return whether something has arrived from the store that is not shown yet."""
+        return self._watch is not None and self._watch.has_news
+
+    def show_arrived(self) -> None:
+        """Show what has arrived from the store."""
+        if self._watch is not None:
+            self._show_news(self._watch.fetch())
+
+    def start_watching(self) -> None:
+        """Follow the session, unless it is followed already. For the running event loop."""
+        if self._watch is not None and not self._watch.is_started:
+            self._watch.start()
+
+    def stop_watching(self) -> None:
+        """Stop following the session."""
+        if self._watch is not None:
+            self._watch.stop()
+
+    def _show_news(self, news: Sequence[SessionEntry | StreamedPiece]) -> None:
+        assert self.session is not None
         self.show([shown for one in news for shown in self._items_of(one)])
         if any(isinstance(one, SessionEntry) for one in news):
             self.figures = status_figures(self.session.name, self.session.tree)

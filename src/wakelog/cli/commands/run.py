@@ -15,7 +15,7 @@ from wakelog.app.event_loop import EventLoopRunner
 from wakelog.app.runner import RunOutcome, runtime_for
 from wakelog.app.settings import ListTools, apply_settings, begin_session
 from wakelog.app.stores import StoreLocation
-from wakelog.app.watch import TERMINAL_CHANNEL, SessionWatcher
+from wakelog.app.watch import TERMINAL_CHANNEL, EntryReporter
 from wakelog.cli.ui.errors import note, note_damage_before_append
 from wakelog.cli.ui.messages import note_clipped, read_stdin, single_text
 from wakelog.cli.ui.options import SharedOptions, command, session_option
@@ -113,7 +113,7 @@ def _run_or_queue(
                 raise
     elif shared.json:
         on_entry = renderer_for(shared, session, quiet=True).on_entry
-        SessionWatcher(session.store, session.name, max(after, entry.seq - 1), on_entry).catch_up()
+        EntryReporter(session.store, session.name, max(after, entry.seq - 1), on_entry).catch_up()
     note(f"{session.name} is busy: the message waits in its queue; `wakelog tail -f {session.name}` follows it")
     return RunOutcome("queued")
 

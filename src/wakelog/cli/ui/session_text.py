@@ -1,20 +1,18 @@
 """Print a session as text: the transcript of a branch, then entries as they are appended and replies as they stream.
 
 `show` and `tail` select the entries. `show` imports this module only for text output, so that JSON output starts
-faster. To follow a session, everything is read from the store, so any process may run the session. `Store.follow` waits
-for new entries; nothing here polls. Streamed text is read from a journal (`journals.py`) and printed once; when its
-entry arrives, only the part that was not printed yet follows.
+faster. To follow a session, everything is read from the store, so any process may run the session. A subscription
+(`wakelog.watcher`) waits for new entries; nothing here polls. Streamed text is read from a journal (`journals.py`) and
+printed once; when its entry arrives, only the part that was not printed yet follows.
 """
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from wakelog.app.addresses import Address
 from wakelog.app.entry_names import EntryNames
-from wakelog.app.journal_stream import JournalCursor, StreamedPiece
 from wakelog.app.stores import warn_once
 from wakelog.cli.ui.errors import note_damage
 from wakelog.cli.ui.options import SharedOptions
@@ -26,12 +24,14 @@ from wakelog.cli.ui.transcripts import annotation_line, draw_rows, how_to_contin
 from wakelog.journals import JournalTexts, read_journals
 from wakelog.log.content import Reply, TextDelta
 from wakelog.log.entry import Attention, AttentionResolved, Entry, Head, Message, Partial, Queued, Resumed, ToolStarted
-from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.lines import Damage
 from wakelog.log.tree import Branch
 from wakelog.projections.overview import overview
 from wakelog.projections.queue import waiting_messages
 from wakelog.projections.transcript import count_messages, transcript
 from wakelog.reading import Log, read_active
+from wakelog.session_news import StreamedPiece
+from wakelog.watcher import Subscription
 
 
 def transcript_lines(
@@ -81,7 +81,6 @@ def _session_heading(look: TerminalStyle, address: Address, log: Log, branch: Br
     yield ""
 
 
-_WAIT_S = 1.0
 _INDENT = 5
 # The annotations that a transcript shows; `tail` shows the others too.
 _SHOWN_ANNOTATIONS = (Queued, Head, Attention, AttentionResolved)
@@ -152,7 +151,6 @@ class _Follower:
         self._shared = shared
         self._address = address
         self._lines_of = lines_of
-        self._pieces = JournalCursor()
         self._tools: dict[str, ToolStarted] = {}
         self._printed: dict[str, _Printed] = {}
         self._open = ""
@@ -163,31 +161,26 @@ class _Follower:
         store, name = self._address.store, self._address.name
         note_damage(self._address.ref, damage)
         reported = {item.offset for item in damage}
-        self._skip_logged_journals()
-        while True:
-            news = store.follow(name, after=next_seq - 1, pieces=self._pieces.positions, timeout_s=_WAIT_S)
-            fresh = EntryReader(next_seq=next_seq)
-            entries = fresh.feed_all(news.lines)
-            self._put_entries(entries)
-            self._put_pieces(self._pieces.take(news, entries))
-            note_damage(self._address.ref, [item for item in fresh.damage if item.offset not in reported])
-            reported |= {item.offset for item in fresh.damage}
-            if news.lines and fresh.next_seq == next_seq:
-                # A torn tail is returned by every `follow`; after it was reported, wait before asking again.
-                time.sleep(_WAIT_S)
-            next_seq = fresh.next_seq
+        pieces = self._skip_logged_journals()
+        with Subscription(store, name, after=next_seq - 1, pieces=pieces) as subscription:
+            while not subscription.is_over:
+                for news in subscription.wait():
+                    self._put_entries(news.entries)
+                    self._put_pieces(news.pieces)
+                    note_damage(self._address.ref, [item for item in news.damage if item.offset not in reported])
+                    reported |= {item.offset for item in news.damage}
 
-    def _skip_logged_journals(self) -> None:
-        """Mark journals that are not yet removed but have their text in the log as read."""
+    def _skip_logged_journals(self) -> dict[str, int]:
+        """Return the number of pieces of the journals that are not yet removed but have their text in the log."""
         store, name = self._address.store, self._address.name
         journals = store.journals(name)
         if not journals:
-            return
+            return {}
         tree = read_active(store, name).tree
         under_way = {partial.id for partial in read_journals(store, name, tree).partials}
         over = [journal for journal in journals if journal not in under_way]
-        self._pieces.positions |= {journal: sum(1 for _ in journals[journal]) for journal in over}
         self._remember_tools(entry for entry in tree.own_entries() if entry.id in journals)
+        return {journal: sum(1 for _ in journals[journal]) for journal in over}
 
     def _remember_tools(self, entries: Iterable[Entry]) -> None:
         self._tools |= {entry.id: entry.value for entry in entries if isinstance(entry.value, ToolStarted)}

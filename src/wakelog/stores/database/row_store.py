@@ -6,7 +6,6 @@ Rule 2: a cached end is removed while an append is in progress and stored again 
 append. So a failed append, or one with an unknown outcome, leaves no wrong end behind.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
@@ -15,7 +14,17 @@ from wakelog.log.integrity import LogEnd, can_append_after, find_appended
 from wakelog.log.lines import Line, lines_after, split_lines, split_lines_backwards
 from wakelog.log.seal import find_seal, find_seq, unseal
 from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
-from wakelog.ports.stores import AppendRequest, Blobs, Exposure, FirstLine, FollowResult, Lease, SealedLine, SessionStat
+from wakelog.ports.stores import (
+    AppendRequest,
+    Blobs,
+    Exposure,
+    FirstLine,
+    FollowResult,
+    Lease,
+    SealedLine,
+    SessionStat,
+    StopSignal,
+)
 from wakelog.stores.database.journal_cursor import JournalCursor, JournalPieces
 from wakelog.stores.database.tables import (
     Addition,
@@ -28,6 +37,7 @@ from wakelog.stores.database.tables import (
     make_first_row,
     split_rows,
 )
+from wakelog.stores.followers import Followers
 from wakelog.stores.process_identity import this_process
 from wakelog.stores.session_numbers import NUMBERS_MAX, last_old_number
 
@@ -45,6 +55,7 @@ class RowStore:
         self._known: dict[str, SessionRef] = {}
         self._ends: dict[str, LogEnd] = {}
         self._journals = JournalCursor(tables)
+        self._followers = Followers()
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
@@ -357,24 +368,29 @@ class RowStore:
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
         """See `ports.Store`."""
         found = self._find(session).id
-        news = self._news(found, after, pieces)
-        if news.lines or news.pieces or timeout_s <= 0:
-            return news
-        deadline = time.monotonic() + timeout_s
-        with self._tables.watching(found) as wait:
+        if timeout_s <= 0:
+            return self._news(found, after, pieces)
+        with self._followers.waiting(timeout_s, stop) as follower, self._tables.watching(found, follower) as wait:
             while True:
                 news = self._news(found, after, pieces)
-                left = deadline - time.monotonic()
-                if news.lines or news.pieces or left <= 0:
+                if news.lines or news.pieces or follower.is_over:
                     return news
-                wait(left)
+                wait()
 
-    def _news(self, session: str, after: int, had: Mapping[str, int]) -> FollowResult:
+    def _news(self, session: str, after: int, had: Mapping[str, int] | None) -> FollowResult:
         # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
-        fresh = self._journals.new_pieces(session, had)
+        fresh = () if had is None else self._journals.new_pieces(session, had)
         return FollowResult(tuple(self.load(session, after=after)), fresh)
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
@@ -407,6 +423,7 @@ class RowStore:
 
     def close(self) -> None:
         """See `ports.Store`."""
+        self._followers.close()
         self._tables.close()
         self._known.clear()
         self._ends.clear()

@@ -25,6 +25,7 @@ from wakelog.log.lines import EntryReader, Line, split_lines
 from wakelog.log.seal import unseal
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.stores import AppendRequest, Blobs, SealedLine, SessionStat
+from wakelog.stores.followers import Follower
 from wakelog.stores.process_identity import ProcessIdentity
 
 
@@ -207,8 +208,8 @@ class StoreTables(Protocol):
         """Remove a journal."""
         ...
 
-    def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
-        """Subscribe to a session; yields a function that waits until there may be news, at most that many seconds.
+    def watching(self, session: str, follower: Follower) -> AbstractContextManager[Callable[[], None]]:
+        """Subscribe to a session; yields a function that waits until there may be news, or the follower's call is over.
 
         Everything added while the context is open ends a wait, at the latest after a short delay.
         """

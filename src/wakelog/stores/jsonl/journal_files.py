@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 from wakelog.errors import UsageError
 from wakelog.log.ids import checked_id, is_id
 from wakelog.ports.stores import JOURNAL_PIECE_MAX_BYTES, JournalPiece
+from wakelog.stores.file_events import CREATED, MODIFIED
 from wakelog.stores.files import storage, write_all
 from wakelog.stores.jsonl.folder import Folder, checked_name, open_no_follow
 
@@ -80,6 +81,23 @@ class JournalFiles:
             with contextlib.suppress(FileNotFoundError), _opened(path) as file:
                 self._folder.custody.notice(path, os.fstat(file.fileno()))
                 yield reply_id, file
+
+    def watched_paths(self, name: str) -> dict[str, int]:
+        """The path whose events tell of new pieces: the folder of the journals or, until it exists, one above it."""
+        for parts, mask in (((_FOLDER, name), MODIFIED | CREATED), ((_FOLDER,), CREATED)):
+            if os.path.isdir(path := self._folder.inside(*parts)):
+                return {path: mask}
+        return {self._folder.path: CREATED}
+
+    def sizes(self, name: str) -> tuple[tuple[str, int], ...]:
+        """The journals of a session with the sizes of their files."""
+        folder = self._folder.inside(_FOLDER, name)
+        with storage(f"look at the journals of {name}"):
+            try:
+                with os.scandir(folder) as entries:
+                    return tuple(sorted((entry.name, entry.stat(follow_symlinks=False).st_size) for entry in entries))
+            except FileNotFoundError:
+                return ()
 
     def files(self, name: str) -> list[str]:
         """The paths of a session's journal folder and of the files in it."""

@@ -25,9 +25,20 @@ from wakelog.errors import Conflict, LeaseLost, StoreBusy, TooManyOpenFiles, Wak
 from wakelog.log.integrity import LogEnd, can_append_after, find_appended
 from wakelog.log.lines import Line, lines_after, split_lines
 from wakelog.log.seal import find_seal, find_seq
-from wakelog.ports.stores import AppendRequest, Exposure, FirstLine, FollowResult, Lease, SealedLine, SessionStat
-from wakelog.stores import load
+from wakelog.ports.stores import (
+    AppendRequest,
+    Exposure,
+    FirstLine,
+    FollowResult,
+    Lease,
+    SealedLine,
+    SessionStat,
+    StopSignal,
+)
+from wakelog.stores import file_events, load
+from wakelog.stores.file_events import watching_paths
 from wakelog.stores.files import storage, storage_error, write_all
+from wakelog.stores.followers import Followers
 from wakelog.stores.jsonl.blob_files import BlobFiles
 from wakelog.stores.jsonl.folder import LOG_SUFFIX, Folder, blocks, lines_backwards
 from wakelog.stores.jsonl.journal_files import JournalFiles
@@ -39,7 +50,9 @@ from wakelog.stores.ownership import Owners
 if TYPE_CHECKING:
     from wakelog.stores.jsonl.file_sync import FileSync
 
-_POLL_S = 0.02
+# How long a follower waits before it looks at the sizes of its files again: with file events, and without them.
+_LOOK_S = 1.0
+_POLL_S = 0.05
 # Loaded on first use: appends to one session at a time do not need it.
 _FILE_SYNC = "wakelog.stores.jsonl.file_sync"
 
@@ -67,6 +80,7 @@ class JsonlStore:
         self._naming = SessionNames(self.folder)
         self._journals = JournalFiles(self.folder)
         self._blobs = BlobFiles(self.folder)
+        self._followers = Followers()
         self._syncs: FileSync | None = load(_FILE_SYNC).FilesystemSync() if sync == "filesystem" else None
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
@@ -380,22 +394,45 @@ class JsonlStore:
 
     # ── following and journals ───────────────────────────────────────────────────────────────────
 
-    def follow(self, session: str, *, after: int, pieces: Mapping[str, int], timeout_s: float) -> FollowResult:
-        """See `ports.Store`. Polls the size of the file and the journals every `_POLL_S` seconds."""
-        deadline = time.monotonic() + timeout_s
-        seen = -1
-        while True:
-            # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
-            fresh = self._journals.read_new(self.name(session), pieces)
-            with storage(f"follow {session}"):
-                size = os.stat(self.folder.log_path(self.name(session)), follow_symlinks=False).st_size
-            lines = tuple(self.load(session, after=after)) if size != seen else ()
-            seen = size
-            news = FollowResult(lines, tuple(fresh))
-            left = deadline - time.monotonic()
-            if news.lines or news.pieces or left <= 0:
-                return news
-            time.sleep(min(_POLL_S, left))
+    def follow(
+        self,
+        session: str,
+        *,
+        after: int,
+        pieces: Mapping[str, int] | None,
+        timeout_s: float,
+        stop: StopSignal | None = None,
+    ) -> FollowResult:
+        """See `ports.Store`. The log is read when its size changes, journals when they change."""
+        name = self.name(session)
+        if timeout_s <= 0:
+            return self._news(name, after, pieces)
+        with self._followers.waiting(timeout_s, stop) as follower, watching_paths(follower.wake) as watches:
+            seen: object = None
+            while True:
+                is_watched = watches.set(self._followed_paths(name, with_journals=pieces is not None))
+                state = self._followed_state(name, with_journals=pieces is not None)
+                news = self._news(name, after, pieces) if state != seen else FollowResult()
+                if news.lines or news.pieces or follower.is_over:
+                    return news
+                seen = state
+                follower.wait(_LOOK_S if is_watched else _POLL_S)
+
+    def _news(self, name: str, after: int, pieces: Mapping[str, int] | None) -> FollowResult:
+        # A piece is written after the entries it refers to. Reading the log second ensures that they are found.
+        fresh = () if pieces is None else tuple(self._journals.read_new(name, pieces))
+        return FollowResult(tuple(self.load(name, after=after)), fresh)
+
+    def _followed_paths(self, name: str, *, with_journals: bool) -> dict[str, int]:
+        """The paths that change with the log and its journals, with the events to watch for."""
+        log = {self.folder.log_path(name): file_events.MODIFIED}
+        return log | self._journals.watched_paths(name) if with_journals else log
+
+    def _followed_state(self, name: str, *, with_journals: bool) -> tuple[object, ...]:
+        """A value that changes with the log and its journals, found without reading them."""
+        with storage(f"follow {name}"):
+            size = os.stat(self.folder.log_path(name), follow_symlinks=False).st_size
+        return size, self._journals.sizes(name) if with_journals else ()
 
     def journal(self, session: str, reply_id: str, piece: bytes, *, fence: int | None = None) -> None:
         """See `ports.Store`."""
@@ -428,6 +465,7 @@ class JsonlStore:
 
     def close(self) -> None:
         """See `ports.Store`."""
+        self._followers.close()
         self._logs.close()
         self._naming.forget()
         if self._syncs is not None:

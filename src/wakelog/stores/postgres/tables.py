@@ -27,6 +27,7 @@ from wakelog.stores.database.tables import (
     SessionRef,
     StoredRow,
 )
+from wakelog.stores.followers import Follower
 from wakelog.stores.postgres.appends import (
     APPEND,
     APPEND_MANY,
@@ -366,7 +367,8 @@ class PostgresTables:
         """See `StoreTables`."""
         given = {"session": session, "reply": reply, "piece": piece, "fence": fence}
         found = self._database.write(_JOURNAL, given, durable=False, again=False)
-        self._notify(session, found)
+        if found and found[0][0]:
+            self._notifications.notify_of_piece(session)
         return bool(found)
 
     def journals(self, session: str, *, since: int = 0) -> list[JournalRow]:
@@ -387,9 +389,9 @@ class PostgresTables:
         """See `StoreTables`."""
         self._database.write(_DROP, {"session": session, "reply": reply}, durable=False)
 
-    def watching(self, session: str) -> AbstractContextManager[Callable[[float], None]]:
+    def watching(self, session: str, follower: Follower) -> AbstractContextManager[Callable[[], None]]:
         """See `StoreTables`."""
-        return self._notifications.watching(session)
+        return self._notifications.watching(session, follower)
 
     # ── blobs and closing ────────────────────────────────────────────────────────────────────────
 

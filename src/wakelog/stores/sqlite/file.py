@@ -29,6 +29,7 @@ from urllib.parse import quote
 from wakelog.errors import NewerFormat, StoreBusy, StoreError
 from wakelog.ports.stores import Exposure
 from wakelog.stores.database.migrations import migrations, newest
+from wakelog.stores.file_events import MODIFIED
 from wakelog.stores.files import doubt_of, make_private_folders, storage, storage_error, sync_folder
 from wakelog.stores.locking import (
     DEFAULT_WAIT,
@@ -249,6 +250,11 @@ class SqliteFile:
                 return
         if exposure is not None:
             yield exposure
+
+    def watched_paths(self) -> dict[str, int]:
+        """The files that change with a commit, with the events to watch for. SQLite creates `-wal` beside the file."""
+        real = os.path.realpath(self.path)
+        return dict.fromkeys((real, f"{real}-wal"), MODIFIED)
 
     def version(self) -> int:
         """The version of the schema; 0 if there is none yet."""

@@ -25,6 +25,8 @@ from wakelog.stores.database.tables import (
     SessionRef,
     StoredRow,
 )
+from wakelog.stores.file_events import watching_paths
+from wakelog.stores.followers import Follower
 from wakelog.stores.process_identity import ProcessIdentity, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.file import SqliteFile
 
@@ -84,7 +86,12 @@ class SqliteBlobs:
         return 0
 
 
-_POLL_S = 0.02
+# How long a follower waits before it asks for commits again: without file events; for `_COMMIT_S` after a file event,
+# from the first interval to the second; and otherwise.
+_POLL_WITHOUT_EVENTS_S = 0.05
+_FIRST_POLL_S, _POLL_S = 0.001, 0.02
+_COMMIT_S = 2.0
+_LOOK_S = 1.0
 _FIRST_ROWS_MAX = 500
 _NUMBER_MAX = (1 << 63) - 1
 _FIND_SESSION = "SELECT id, name FROM logs WHERE id = ?1 UNION ALL SELECT id, name FROM logs WHERE name = ?1 LIMIT 1"
@@ -361,17 +368,11 @@ class SqliteTables:
             db.execute(_DROP, (session, reply))
 
     @contextlib.contextmanager
-    def watching(self, session: str) -> Iterator[Callable[[float], None]]:  # noqa: ARG002 - the whole file is watched
-        """See `StoreTables`. Polls SQLite's `data_version`, which changes with commits of other connections."""
-        seen = [self._commits()]
-
-        def wait(seconds: float) -> None:
-            deadline = time.monotonic() + seconds
-            while (now := self._commits()) == seen[0] and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
-            seen[0] = now
-
-        yield wait
+    def watching(self, session: str, follower: Follower) -> Iterator[Callable[[], None]]:  # noqa: ARG002 - one file
+        """See `StoreTables`. Waits for a change of the write-ahead log, then for the commit to be visible."""
+        with watching_paths(follower.wake) as watches:
+            waiting = _CommitWait(self._commits, follower, has_events=watches.set(self._file.watched_paths()))
+            yield waiting.wait
 
     def _commits(self) -> int:
         with self._file.reading() as db:
@@ -387,6 +388,36 @@ class SqliteTables:
     def close(self) -> None:
         """See `StoreTables`."""
         self._file.close()
+
+
+class _CommitWait:
+    """The wait of one follower for commits, which change SQLite's `data_version`.
+
+    A file event comes with the write of a commit, before its sync; the commit is visible only after it. So after an
+    event `data_version` is polled for a while. It is read from shared memory: no file is read.
+    """
+
+    def __init__(self, commits: Callable[[], int], follower: Follower, *, has_events: bool) -> None:
+        self._commits = commits
+        self._follower = follower
+        self._has_events = has_events
+        self._seen = commits()
+        self._ended = 0.0
+
+    def wait(self) -> None:
+        """Wait until there is a commit that no earlier wait has seen. Ends at most 1 / `_POLL_S` times a second."""
+        time.sleep(max(0.0, self._ended + _POLL_S - time.monotonic()))
+        pause_s, busy_until = _POLL_S, 0.0
+        while (now := self._commits()) == self._seen and not self._follower.is_over:
+            if self._follower.wait(self._interval(pause_s, busy_until)):
+                pause_s, busy_until = _FIRST_POLL_S, time.monotonic() + _COMMIT_S
+            pause_s = min(2 * pause_s, _POLL_S)
+        self._seen, self._ended = now, time.monotonic()
+
+    def _interval(self, pause_s: float, busy_until: float) -> float:
+        if not self._has_events:
+            return _POLL_WITHOUT_EVENTS_S
+        return _LOOK_S if time.monotonic() > busy_until else pause_s
 
 
 def _is_plain(addition: Addition) -> bool:
