@@ -58,6 +58,7 @@ from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_o
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
 from wakelog.watcher import follow_entries
+from wakelog.writer import check_store
 
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
@@ -85,6 +86,7 @@ class Session(StreamRecorder):
 
         `header` are further arguments of `create`, for a session that is created.
         """
+        check_store(store)
         name = latest(store, agent, sender)
         found = cls(store, name) if name is not None else None
         if found is not None and not is_terminated(found.tree):

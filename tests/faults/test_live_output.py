@@ -93,8 +93,8 @@ def test_control_output_that_is_not_clipped(tmp_path, monkeypatch, record):
     with Watched(str(tmp_path / "store"), tmp_path, module="tests.faults.live_output") as worker:
         until(lambda: _shown(store) >= PRINTED - HELD_BACK)
         worker.kill()
-    monkeypatch.setattr("wakelog.session.with_clipped_output", lambda body, *_: body)
-    monkeypatch.setattr("wakelog.session.with_long_texts_in_blobs", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.writer.with_clipped_output", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.writer.with_long_texts_in_blobs", lambda body, *_: body)
     for _ in range(2):
         with pytest.raises(UsageError, match="too long for one line"):
             wake_here(store)

@@ -222,8 +222,8 @@ def test_a_session_wakes_with_a_large_journal(name, kind, record):
 
 def test_control_texts_that_are_not_clipped(monkeypatch, record):
     """The test above can fail: without the clipping, such a session cannot be woken, however often it is tried."""
-    monkeypatch.setattr("wakelog.session.with_clipped_output", lambda body, *_: body)
-    monkeypatch.setattr("wakelog.session.with_long_texts_in_blobs", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.writer.with_clipped_output", lambda body, *_: body)
+    monkeypatch.setattr("wakelog.writer.with_long_texts_in_blobs", lambda body, *_: body)
     cut = Cut("tool", LARGE["quotation marks"])
     for _ in range(2):
         with pytest.raises(UsageError, match="too long for one line"):

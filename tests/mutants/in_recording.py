@@ -44,7 +44,7 @@ IN_RECORDING = (
         "a reply is recorded without the lease",
         "LOG-10",
         "session.py::Session.assistant",
-        "self.append(Message(message=whole), lease=self._hold_lease())",
+        "self.append(Message(message=whole), lease=self.hold_lease())",
         "self.append(Message(message=whole))",
         (f"{RECORDING}::test_a_live_holder_keeps_others_out", f"{LEASE}::test_a_program_that_runs_keeps_others_out"),
     ),
@@ -75,7 +75,7 @@ IN_RECORDING = (
     Mutant(
         "a forked child writes under the lease of its parent",
         "LOG-10",
-        "session.py::Session._hold_lease",
+        "session.py::Session.hold_lease",
         "self._held is None or not self._held.is_of_this_process",
         "self._held is None",
         (f"{LEASE}::test_a_forked_child_does_not_inherit_the_lease",),
