@@ -59,7 +59,7 @@ def index_path(store_url: str) -> str:
 
 
 def index_in_cache(store_url: str, store: Store, *, lock_wait: LockWait | None = None) -> "Index":
-    """Return the index of a file store or a memory store."""
+    """Return the index of a store without its own catalog."""
     return Index(store, IndexTables(index_path(store_url), lock_wait=lock_wait or DEFAULT_WAIT))
 
 
