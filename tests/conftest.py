@@ -8,7 +8,7 @@ Signals that the shell ignores have their default effect in children of a test.
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.replays import Woken
 from tests.signals import let_children_begin_with_defaults
@@ -17,9 +17,11 @@ from wakelog.runtime.lease import hold_lease
 pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures"]
 
 let_children_begin_with_defaults()
-# Without deadlines: no result depends on how long something takes, and other work may run on the same machine.
-settings.register_profile("ci", derandomize=True, print_blob=True, deadline=None)
-settings.register_profile("home", print_blob=True, deadline=None)
+# Without deadlines, and without the check that examples are made quickly: no result depends on how long something
+# takes, and other work may run on the same machine.
+_UNTIMED = settings(print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", _UNTIMED, derandomize=True)
+settings.register_profile("home", _UNTIMED)
 settings.load_profile("ci" if os.environ.get("CI") else "home")
 
 

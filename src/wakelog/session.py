@@ -150,11 +150,15 @@ class Session(StreamRecorder):
             raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
-        self._check_calls_are_kept(first_kept)
+        if self._held is not None:
+            self._check_calls_are_kept(first_kept)
         return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
     def _check_calls_are_kept(self, first_kept: str | None) -> None:
-        """Raise `OpenToolCalls` if a compaction would replace a tool call without a result: it would never get one."""
+        """Raise `OpenToolCalls` if a compaction would replace a tool call of the loop that this object records.
+
+        Such a call would never get a result.
+        """
         nodes = [node.id for node in self.branch().nodes]
         kept = set(nodes[nodes.index(first_kept) :] if first_kept in nodes else ())
         if any(call.reply_id not in kept for call in open_tool_calls(self.branch())):
