@@ -6,6 +6,7 @@ and the answer was lost. What is written is the same, byte for byte, as without 
 
 import contextlib
 import itertools
+import threading
 
 import pytest
 
@@ -42,14 +43,15 @@ class FaultyStore(MemoryStore):
         super().__init__(now=uptime.now)
         self._uptime, self._fails_at, self._manner, self._outage_s = uptime, fails_at, manner, outage_s
         self._over_at = 0.0
+        self._thread = threading.get_ident()
         self.is_counting = False
         self.calls = self.taken_at = 0
         self.failed = []
         self.timeline = []
 
     def _call(self, act, *given, **named):
-        """Count one call. Calls of the store to itself do not count."""
-        if not self.is_counting:
+        """Count one call. Calls of the store to itself, and of the thread that watches the session, do not count."""
+        if not self.is_counting or threading.get_ident() != self._thread:
             return act(*given, **named)
         self.is_counting = False
         self.calls += 1
