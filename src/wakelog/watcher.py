@@ -161,7 +161,8 @@ class Subscription:
     # ── for the thread, which holds the lock ─────────────────────────────────────────────────────
 
     def push(self, news: News) -> None:
-        """Add news, unless this subscription is behind or has too many."""
+        """Add news, unless this subscription is behind or has too many. An error before them is over."""
+        self._error = None
         if not self._is_behind:
             if len(self._queue) >= _QUEUE_MAX:
                 self._is_behind = True
@@ -284,7 +285,7 @@ class _Watch:
                 return
             except WakelogError as error:
                 failures += 1
-                self._fail(error)
+                self._fail(error, generation)
                 self._stop.pause(min(retry_pause_s(failures), _RETRY_MAX_S))
                 continue
             except BaseException as error:  # noqa: BLE001 - a store may be any code; the subscribers raise the error
@@ -312,10 +313,12 @@ class _Watch:
             for subscription in self._subscriptions:
                 subscription.push(news)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException, generation: int | None = None) -> None:
+        """Give an error to the subscriptions, unless another read has succeeded since the failed one began."""
         with self.lock:
-            for subscription in self._subscriptions:
-                subscription.fail(error)
+            if generation in (None, self._generation):
+                for subscription in self._subscriptions:
+                    subscription.fail(error)
 
     def _end(self, error: BaseException | None) -> None:
         with _REGISTRY.lock:
