@@ -59,6 +59,7 @@ class ChatApp:
         self._deferred_settings = Overrides()
         """The delayed settings that the user was already notified of."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loading: dict[str, asyncio.Future[None]] = {}
         self._connecting: asyncio.Task[None] | None = None
         self._tools_listed_for: set[str] = set()
         """The sessions whose MCP servers have already listed their tools."""
@@ -200,9 +201,19 @@ class ChatApp:
                 self.view.report_error(error)
 
     async def _prepare_provider(self, model: ModelChoice) -> None:
-        if not self._is_provider_ready(model):
-            await run_in_daemon_thread(lambda: check_model_choice(model))
-            self._ready_providers.add(model.provider)
+        """Load a provider. Two tasks that wait for it share one load, so that a failure is reported once."""
+        if self._is_provider_ready(model):
+            return
+        loading = self._loading.get(model.spelled)
+        if loading is None:
+            loading = asyncio.ensure_future(run_in_daemon_thread(lambda: check_model_choice(model)))
+            self._loading[model.spelled] = loading
+        try:
+            await asyncio.shield(loading)
+        finally:
+            if loading.done():
+                self._loading.pop(model.spelled, None)
+        self._ready_providers.add(model.provider)
 
     def _is_provider_ready(self, model: ModelChoice) -> bool:
         return not loads_slowly(model.provider) or model.provider in self._ready_providers
