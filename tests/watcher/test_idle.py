@@ -3,6 +3,7 @@
 import asyncio
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -151,3 +152,23 @@ def test_a_cancel_of_another_process_stops_what_runs(kind, what, tmp_path, reque
         assert request_cancel(session) is not None
         assert worker.end() == (0, {"left": "cancelled"})
     store.close()
+
+
+_READING_AT_EXIT = """
+import sys, time
+import wakelog.stores.sqlite.tables as tables
+from wakelog import Session, open_store
+from wakelog.watcher import Subscription
+tables._LOOK_S = 0.0
+store = open_store(sys.argv[1])
+session = Session.create(store)
+Subscription(store, session.name, after=session.last_seq, pieces={}).start()
+time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_a_process_ends_while_its_watcher_reads_a_database(tmp_path, number):
+    """ST-6: the connection is not closed while the thread uses it, which would crash the process."""
+    words = [sys.executable, "-c", _READING_AT_EXIT, f"sqlite:{tmp_path}/{number}.db"]
+    assert subprocess.run(words, timeout=PATIENCE_S, env=environment(), check=False).returncode == 0

@@ -21,7 +21,7 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -57,6 +57,8 @@ from wakelog.stores.sqlite.schema import (
 
 T = TypeVar("T")
 _Use: TypeAlias = Literal["read", "sync", "quick"]
+# How long closing waits for a thread that uses a connection.
+_CLOSE_WAIT_S = 1.0
 _SYNCHRONOUS = {"read": "NORMAL", "sync": "FULL", "quick": "NORMAL"}
 
 
@@ -86,8 +88,9 @@ class SqliteFile:
 
     def _begin(self) -> None:
         """Set up the state of this process. Connections are closed at exit; SQLite then removes its extra files."""
-        weakref.finalize(self, _close_all, self.path, self._connections, os.getpid())
         self._reading, self._writing = threading.RLock(), threading.RLock()
+        locks = (self._reading, self._writing)
+        weakref.finalize(self, _close_all, self.path, self._connections, locks, os.getpid())
         self._pid = os.getpid()
 
     # ── reading and writing ──────────────────────────────────────────────────────────────────────
@@ -457,6 +460,15 @@ class WriteTurn:
         self._file.give_turn(self._use, error)
 
 
-def _close_all(path: str, connections: dict[_Use, sqlite3.Connection], pid: int) -> None:
-    if pid == os.getpid():
+def _close_all(
+    path: str, connections: dict[_Use, sqlite3.Connection], locks: "Sequence[threading.RLock]", pid: int
+) -> None:
+    """Close the connections of this process, but none that another thread uses: that would crash the process."""
+    if pid != os.getpid():
+        return
+    with contextlib.ExitStack() as held:
+        for lock in locks:
+            if not lock.acquire(timeout=_CLOSE_WAIT_S):
+                return
+            held.callback(lock.release)
         wal.close(path, connections.values())
