@@ -192,6 +192,21 @@ def test_an_answer_that_is_no_choice_is_refused(store, agent_with, paid):
     assert (paid, len(session.questions())) == ([], 1)
 
 
+def test_one_step_at_a_time(store, agent_with, paid):
+    """RUN-1: a step takes a session id, loads, acts and appends; every step may be taken by another agent object."""
+    session = agent_with().begin(store)
+    session.say("Pay.")
+    provider = agent_with(*TWO_CALLS).provider
+    rules: list[str] = []
+    for _ in range(20):
+        agent = Agent("script:m", tools=agent_with().tools, provider=provider)
+        result = asyncio.run(agent.wake(store, session.id, steps=1))
+        rules += result.report.rules
+        if result.state == "idle":
+            break
+    assert (result.text, result.state, paid, len(rules) > 2) == ("Paid.", "idle", [3], True)
+
+
 def test_a_stream_that_is_closed_leaves_a_session_to_continue(store, agent_with, paid):
     """RUN-2: leaving the loop stops the run like a crash; the next run completes it and pays once."""
     agent = agent_with(*TWO_CALLS, TWO_CALLS[1])

@@ -211,10 +211,20 @@ class Agent(msgspec.Struct, frozen=True):
         return await _last(events)
 
     async def wake(
-        self, store: Store, session: Session | str, *, on_question: AnswerQuestion | None = None
+        self,
+        store: Store,
+        session: Session | str,
+        *,
+        on_question: AnswerQuestion | None = None,
+        steps: int | None = None,
     ) -> RunResult:
-        """Continue a session of this agent from its last state, crashed or not, until it is idle or waits."""
-        return await _last(self.stream(store, session=session, on_question=on_question))
+        """Continue a session of this agent from its last state, crashed or not, until it is idle or waits.
+
+        With `steps` it ends after that many steps. A step keeps nothing in memory: any process may take the next one.
+        """
+        _check_store(store)
+        opened = Session(store, session_ref(session))
+        return await _last(run_events(self.runtime(store), opened, on_question, steps=steps))
 
     def run_sync(
         self,

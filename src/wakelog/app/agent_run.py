@@ -81,18 +81,19 @@ AnswerQuestion: TypeAlias = Callable[[Question], Answer | Awaitable[Answer]]
 
 
 async def run_events(
-    runtime: Runtime, session: Session, on_question: AnswerQuestion | None = None
+    runtime: Runtime, session: Session, on_question: AnswerQuestion | None = None, *, steps: int | None = None
 ) -> AsyncGenerator[RunEvent, None]:
     """Wake a session and yield what happens; the last event is the `RunResult`.
 
-    Closing the generator stops the run as the end of the process would: the next wake continues it.
+    With `steps` it ends after that many steps, and the program is not asked to answer questions. Closing the generator
+    stops the run as the end of the process would: the next wake continues it.
     """
     asked: set[str] = set()
     usage = Usage(cost_micros=0)
     while True:
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         observed = runtime.with_changes(observer=_EventQueue(session.name, queue))
-        running = asyncio.ensure_future(wake(observed, session))
+        running = asyncio.ensure_future(wake(observed, session, steps=steps))
         running.add_done_callback(functools.partial(_end, queue))
         try:
             while (event := await queue.get()) is not None:
@@ -102,7 +103,7 @@ async def run_events(
         report = running.result()
         usage += report.usage
         questions = session.questions() if report.state == "waiting" else ()
-        for question in questions:
+        for question in questions if steps is None else ():
             if question.id not in asked:
                 asked.add(question.id)
                 if on_question is None or not await _ask(on_question, question):
