@@ -1,7 +1,7 @@
-"""Sub-agents: a model hands out tasks, each to a session of its own, whose last reply is the result.
+"""Sub-agents: the model gives tasks to other agents; each runs in a session of its own, and its reply is the result.
 
-They have the same tools and see nothing of the conversation. Each has its own log, which says who sent it out, and is
-the receipt of its call: after a crash it goes on where it was, and is never sent out a second time.
+They have the same tools and do not see the conversation. The log of a sub-agent names the tool call that started it,
+so after a crash the same sub-agent continues, and no second one is started.
 
     python 05_sub_agents.py
 """
@@ -9,8 +9,7 @@ the receipt of its call: after a crash it goes on where it was, and is never sen
 import asyncio
 from pathlib import Path
 
-from wakelog import Agent, Policy, Session, open_store, transcript
-from wakelog.log.entry import Spawned
+from wakelog import Agent, Policy, Session, open_store
 from wakelog.tools import SubagentTool, builtin_tools
 
 TASK = "ask an agent to read north.txt, then ask an agent to read south.txt"
@@ -22,21 +21,17 @@ async def main() -> None:
     (here / "south.txt").write_text("Warm, and no wind at all.\n")
     store = open_store("sessions")
     agent = Agent(
-        model="demo",  # a real one: "anthropic:NAME"
-        tools=(SubagentTool(), *builtin_tools(str(here), ["read"])),
-        policy=Policy(children=1),  # sub-agents send out nobody
+        "demo",  # a real model: "anthropic:NAME"
+        tools=[SubagentTool(), *builtin_tools(str(here), ["read"])],
+        policy=Policy(children=1),  # sub-agents start no sub-agents
     )
-    report = await agent.run(store, TASK, cwd=str(here))
-    print(report.text)
-    show(Session(store, report.session))
-
-
-def show(parent: Session) -> None:
-    for entry in parent.read().entries:
-        if isinstance(entry.value, Spawned):
-            child = Session(parent.store, entry.value.child_session)
-            rows = transcript(child.branch())
-            print(f"{child.name}:", " → ".join(row.kind for row in rows if row.kind != "session"))
+    result = await agent.run(store, TASK, cwd=str(here))
+    print(result.text)
+    for stat in store.sessions():
+        session = Session.get(store, stat.name)
+        if session.id != result.session.id:
+            kinds = [row.kind for row in session.transcript() if row.kind != "session"]
+            print(f"{session.name}:", " → ".join(kinds))
 
 
 asyncio.run(main())

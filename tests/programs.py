@@ -8,9 +8,14 @@ from pathlib import Path
 _DOCS = Path(__file__).parent.parent / "docs"
 
 
+def python_blocks(text: str) -> list[str]:
+    """Return the Python programs in a text."""
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def programs(page: str) -> list[str]:
-    """Return the Python programs of a page."""
-    return re.findall(r"^```python\n(.*?)^```$", (_DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    """Return the Python programs of a page of the documentation."""
+    return python_blocks((_DOCS / page).read_text())
 
 
 def check_printed(program: str, folder: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,13 @@ import pytest
 from tests.loopback.server import Loopback
 from tests.patience import PATIENCE_S
 from tests.recording.loops import answer
-from wakelog import Session, latest, open_store
+from wakelog import Session, open_store
+from wakelog.identity import latest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("[0-9]*.py"))
-# Names that examples may use: those of the package, and those that docs/tools.md and docs/format.md describe.
-PUBLIC = {"wakelog", "wakelog.ports.runtime", "wakelog.ports.stores", "wakelog.tools", "wakelog.log.entry"}
+# Examples use the public names of the package, and the tools that it ships.
+PUBLIC = {"wakelog", "wakelog.tools"}
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def test_a_tool_with_receipts(example, tmp_path):
     """Law 6: killed between the effect and its result, the tool is asked for a receipt and not run again."""
     assert output_of(example(1)) == [
         "the first process was killed: True",
-        "the second one woke its session: Done: use charge",
+        "the second process continued its session: Done: use charge",
         "    charged Ada 500 cents",
         "charges in the bank: 1",
     ]
@@ -140,8 +142,8 @@ def test_the_bot_delivers_undelivered_replies(example, tmp_path):
 def test_a_hook(example):
     """VIEW-7: made fresh in each run, never stored as history."""
     assert output_of(example(3)) == [
-        "the model was told: Open tickets of ann: 7: the door squeaks.",
-        "the model was told: Open tickets of ann: 7: the door squeaks; 8: the door is gone.",
+        "the model gets: Open tickets of ann: 7: the door squeaks.",
+        "the model gets: Open tickets of ann: 7: the door squeaks; 8: the door is gone.",
         "in the history: False",
     ]
 
@@ -149,11 +151,11 @@ def test_a_hook(example):
 def test_a_policy_for_compaction(example):
     """VIEW-4: compacted above the threshold, and nothing is lost."""
     lines = output_of(example(4))
-    tokens = [int(line.split()[1]) for line in lines if re.fullmatch(r"\w+: \d+ tokens", line)]
-    assert len(tokens) == 6
-    assert max(tokens) <= 500
-    assert sum(line.startswith("folded: ") for line in lines) == 2
-    assert lines[-2] == "in the log, word for word: 6 of 6 results"
+    sizes = [int(line.split()[1]) for line in lines if re.fullmatch(r"\w+: \d+ characters in the context", line)]
+    assert len(sizes) == 6
+    assert max(sizes) <= 500 * 4
+    assert lines[-3:-1] == ["compactions: 2", "results in the log, unchanged: 6 of 6"]
+    assert int(lines[-1].split()[-2]) > sizes[-1]
 
 
 def test_sub_agents(example):
@@ -220,3 +222,40 @@ def test_an_openai_loop(example, tmp_path):
     with Loopback(answer) as server:
         assert output_of(example(9, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="k")) == ["Done: paid 30 euros"]
     assert (tmp_path / "payments.txt").read_text() == "30\n"
+
+
+def _stream(address, user, prompt):
+    """Send a prompt to the web server and return the events of its answer."""
+    request = urllib.request.Request(f"{address}/{user}", data=prompt.encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as stream:
+        text = stream.read().decode()
+    return [(kind, json.loads(data)) for kind, data in re.findall(r"event: (\w+)\ndata: (.*)\n\n", text)]
+
+
+def test_a_web_server(example, tmp_path):
+    """RUN-1: many users at once in one process, each with a session; a killed server is continued by the next."""
+    begun = example(10)
+    address = begun.stdout.readline().strip()
+    users = [f"user{number}" for number in range(12)]
+    with ThreadPoolExecutor(len(users)) as pool:
+        streams = pool.map(lambda user: _stream(address, user, f"Hello from {user}!"), users)
+        answers = dict(zip(users, streams, strict=True))
+    assert all(events[-1] == ("done", "idle") for events in answers.values())
+    assert all(any(kind == "text" for kind, _ in events) for events in answers.values())
+    begun.kill()
+    begun.communicate()
+    store = open_store(str(tmp_path / "sessions"))
+    for user in users:
+        session = Session.open(store, agent="web", sender=user)
+        assert [row.text for row in session.transcript() if row.kind == "prompt"] == [f"Hello from {user}!"]
+        assert "".join(text for kind, text in answers[user] if kind == "text") in str(session.messages()[-1])
+    left = Session.open(store, agent="web", sender="user3")
+    left.say("left behind")
+    again = example(10)
+    address = again.stdout.readline().strip()
+    assert _stream(address, "user4", "Once more.")[-1] == ("done", "idle")
+    messages = (entry.value.message for entry in left.follow(timeout_s=PATIENCE_S) if entry.type == "message")
+    assert next(messages).text
+    again.kill()
+    again.communicate()
+    store.close()

@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parent.parent / "docs" / "library.md").read_text()
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 4
+    assert len(PROGRAMS) == 5
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))

@@ -36,8 +36,7 @@ def test_it_is_killed_and_wakes(tmp_path):
 
 def test_without_the_kill_it_runs_and_forks(tmp_path):
     """The first change a reader makes: without the kill it runs, wakes at once, and forks."""
-    program = PROGRAM.replace(
-        "    os.kill(os.getpid(), 9)  # the process dies in the middle of it", '    return "published"'
-    )
+    program = PROGRAM.replace("    os.kill(os.getpid(), 9)  # the process dies in the middle of it\n", "")
+    assert program != PROGRAM
     done = started(tmp_path, program)
-    assert (done.stderr, done.stdout) == ("", "('rest',) agent_user_2\n")
+    assert (done.stderr, done.stdout) == ("", "idle ['ok'] agent_user_2\n")

@@ -10,20 +10,30 @@ import importlib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from wakelog.app.agent import Agent
+    from wakelog.app.agent_run import Restarted, RunResult, ToolFinished, ToolStarted
     from wakelog.decide.policy import Policy
     from wakelog.errors import Conflict, LeaseLost, NotFound, OpenToolCalls, StoreError, UsageError, WakelogError
-    from wakelog.forking import fork
-    from wakelog.identity import latest
-    from wakelog.log.content import Audio, Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
-    from wakelog.log.entry import Entry, Message
-    from wakelog.projections.context import build_context
-    from wakelog.projections.overview import overview
-    from wakelog.projections.pending import pending
-    from wakelog.projections.transcript import transcript
-    from wakelog.reading import read_log
-    from wakelog.runtime.live import LiveRuntime
+    from wakelog.log.content import (
+        Audio,
+        Faulted,
+        Finished,
+        Image,
+        Prompt,
+        Reply,
+        Text,
+        TextDelta,
+        Thinking,
+        ThinkingDelta,
+        ToolCall,
+        ToolCallDelta,
+        ToolResult,
+        Usage,
+    )
+    from wakelog.log.entry import Entry
+    from wakelog.ports.runtime import Channel, Hook, HookContext, ModelRequest, Provider, ToolInvocation, ToolOutcome
+    from wakelog.ports.stores import Store
+    from wakelog.questions import Question
     from wakelog.runtime.replay.verification import replay
-    from wakelog.runtime.wake import wake
     from wakelog.session import Session
     from wakelog.stores import open_store
     from wakelog.tools import tool
@@ -31,62 +41,89 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "app.agent": ("Agent",),
-    "errors": ("Conflict", "LeaseLost", "NotFound", "OpenToolCalls", "StoreError", "UsageError", "WakelogError"),
-    "forking": ("fork",),
-    "identity": ("latest",),
-    "runtime.live": ("LiveRuntime",),
-    "log.content": ("Audio", "Image", "Prompt", "Reply", "Text", "Thinking", "ToolCall", "ToolResult", "Usage"),
-    "log.entry": ("Entry", "Message"),
-    "reading": ("read_log",),
+    "app.agent_run": (
+        "Restarted",
+        "RunResult",
+        "ToolFinished",
+        "ToolStarted",
+    ),
+    "decide.policy": ("Policy",),
+    "errors": (
+        "Conflict",
+        "LeaseLost",
+        "NotFound",
+        "OpenToolCalls",
+        "StoreError",
+        "UsageError",
+        "WakelogError",
+    ),
+    "log.content": (
+        *("Audio", "Faulted", "Finished", "Image", "Prompt", "Reply", "Text", "TextDelta", "Thinking", "ThinkingDelta"),
+        *("ToolCall", "ToolCallDelta", "ToolResult", "Usage"),
+    ),
+    "log.entry": ("Entry",),
+    "ports.runtime": (
+        "Channel",
+        "Hook",
+        "HookContext",
+        "ModelRequest",
+        "Provider",
+        "ToolInvocation",
+        "ToolOutcome",
+    ),
+    "ports.stores": ("Store",),
+    "questions": ("Question",),
     "runtime.replay.verification": ("replay",),
     "session": ("Session",),
     "stores": ("open_store",),
     "tools": ("tool",),
-    "decide.policy": ("Policy",),
     "version": ("__version__",),
-    "projections.context": ("build_context",),
-    "projections.overview": ("overview",),
-    "projections.pending": ("pending",),
-    "projections.transcript": ("transcript",),
-    "runtime.wake": ("wake",),
 }
 _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 __all__ = [
     "Agent",
     "Audio",
+    "Channel",
     "Conflict",
     "Entry",
+    "Faulted",
+    "Finished",
+    "Hook",
+    "HookContext",
     "Image",
     "LeaseLost",
-    "LiveRuntime",
-    "Message",
+    "ModelRequest",
     "NotFound",
     "OpenToolCalls",
     "Policy",
     "Prompt",
+    "Provider",
+    "Question",
     "Reply",
+    "Restarted",
+    "RunResult",
     "Session",
+    "Store",
     "StoreError",
     "Text",
+    "TextDelta",
     "Thinking",
+    "ThinkingDelta",
     "ToolCall",
+    "ToolCallDelta",
+    "ToolFinished",
+    "ToolInvocation",
+    "ToolOutcome",
     "ToolResult",
+    "ToolStarted",
     "Usage",
     "UsageError",
     "WakelogError",
     "__version__",
-    "build_context",
-    "fork",
-    "latest",
     "open_store",
-    "overview",
-    "pending",
-    "read_log",
     "replay",
     "tool",
-    "transcript",
-    "wake",
 ]
 
 

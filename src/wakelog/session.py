@@ -51,6 +51,7 @@ from wakelog.projections.session_state import is_terminated
 from wakelog.projections.transcript import TranscriptRow, transcript
 from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
+from wakelog.questions import Question, collect_questions
 from wakelog.recording.held_lease import HeldLease
 from wakelog.recording.recovery import Recovery, recover
 from wakelog.recording.streams import StreamedReply, StreamRecorder
@@ -415,6 +416,10 @@ class Session(StreamRecorder):
     def verify(self) -> Verification:
         """Check every line, seal and blob of the session, inherited history included. `ok`: all are intact."""
         return verify_session(self.store, self.name)
+
+    def questions(self) -> tuple[Question, ...]:
+        """Return what this session, and the sub-agents it waits for, ask a person; see `Question.answer`."""
+        return tuple(collect_questions(self))
 
     def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""

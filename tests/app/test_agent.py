@@ -8,13 +8,11 @@ import pytest
 from tests.laws.plays import Outside
 from tests.runtime.rigs import Rig
 from wakelog.app.agent import Agent
-from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import BlobRef, Prompt, Reply
 from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.branch_state import branch_state
-from wakelog.reading import read_log
 from wakelog.runtime.context_entry import store_declarations
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.wake import wake
@@ -108,11 +106,12 @@ def test_run_begins_and_continues_a_session(tmp_path):
     script.write_text(SCRIPT)
     store, agent = MemoryStore(), Agent(model=f"scripted:{script}")
     first = asyncio.run(agent.run(store, "Hi."))
-    second = asyncio.run(agent.run(store, "Once more.", session=Session(store, first.session)))
-    assert (first.decision, second.decision, second.session) == (Idle(), Idle(), first.session)
-    messages = [entry.value.message for entry in read_log(store, first.session).entries if type(entry.value) is Message]
+    second = asyncio.run(agent.run(store, "Once more.", session=first.session))
+    assert (first.state, second.state, second.session.name) == ("idle", "idle", first.session.name)
+    entries = first.session.entries()
+    messages = [entry.value.message for entry in entries if isinstance(entry.value, Message)]
     assert [message.text for message in messages if isinstance(message, Reply)] == ["Hello.", "Again."]
-    assert _types(Session(store, first.session)).count("context") == 1
+    assert _types(first.session).count("context") == 1
 
 
 def test_a_turn_ends_under_the_policy_in_its_log():
@@ -145,13 +144,14 @@ def test_a_prompt_to_a_running_session_is_queued():
 
 
 def test_a_session_is_continued_by_name():
-    """RUN-2: the name in a report is enough, as is the session itself."""
+    """RUN-2: the session itself, its name or its id."""
     store = MemoryStore()
     agent = Agent(model="demo")
-    report = asyncio.run(agent.run(store, "Hello."))
-    again = asyncio.run(agent.run(store, "Hello again.", session=report.session))
-    asyncio.run(agent.run(store, "And again.", session=Session(store, again.session)))
-    assert [stat.name for stat in store.sessions()] == [report.session]
+    result = asyncio.run(agent.run(store, "Hello."))
+    asyncio.run(agent.run(store, "Hello again.", session=result.session))
+    asyncio.run(agent.run(store, "And again.", session=result.session.name))
+    asyncio.run(agent.run(store, "And once more.", session=result.session.id))
+    assert [stat.name for stat in store.sessions()] == [result.session.name]
 
 
 # ── mistakes of callers ──────────────────────────────────────────────────────────────────────────

@@ -62,7 +62,7 @@ def test_channels_of_the_agent_get_the_replies(store):
     channel = MemoryChannel("page")
     agent = Agent("echo:one", provider=Echo(), channels=(channel,))
     report = agent.run_sync(store, "hello")
-    session = Session.get(store, report.session)
+    session = Session.get(store, report.session.name)
     session.say("more")
     asyncio.run(agent.wake(store, session))
     assert sorted(channel.replies.values()) == ["one: hello (0)", "one: more (0)"]

@@ -5,7 +5,7 @@ Configuration does not change them later, and settings of a model change with th
 
 from tests.app.test_models import context, entries
 from wakelog.app.agent import Agent
-from wakelog.app.approvals import OpenQuestion, allow_always, decide_question
+from wakelog.app.approvals import allow_always, decide_question
 from wakelog.app.event_loop import contact_no_servers
 from wakelog.app.settings import Overrides, apply_settings
 from wakelog.decide.policy import Policy, policy_in_force
@@ -13,7 +13,7 @@ from wakelog.log.content import ToolCall
 from wakelog.log.entry import Attention, ContextEntry, InstructionSource
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.pending import OpenToolCall
-from wakelog.runtime.user_actions import Question
+from wakelog.questions import Question
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
@@ -118,7 +118,7 @@ def test_always_for_a_subagent_of_another_agent_applies_to_it_alone():
         asked = session.append(Attention(reason="approve", reply_id="r", tool_call_id="t")).value
         assert isinstance(asked, Attention)
         call = OpenToolCall("r", ToolCall(id="t", name="shell", input={}), is_own=True)
-        decide_question(root, OpenQuestion(session, Question(asked, call)), "always")
+        decide_question(root, Question(session, asked, call), "always")
         found = [policy_in_force(branch_state(each.branch()).context).approval_of("shell") for each in (session, root)]
         assert found == ["auto", lifted]
 

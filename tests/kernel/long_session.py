@@ -14,8 +14,8 @@ from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Head, Message, Queued, Terminated
+from wakelog.questions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore

@@ -22,14 +22,9 @@ from wakelog.log.content import Faulted, Finished, Prompt, Text, TextDelta, Thin
 from wakelog.log.entry import Message, Queued, Setting
 from wakelog.log.lines import EntryReader
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
+from wakelog.questions import open_questions, resolve_question
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import (
-    open_questions,
-    request_cancel,
-    request_compaction,
-    rerun_tool,
-    resolve_question,
-)
+from wakelog.runtime.user_actions import request_cancel, request_compaction, rerun_tool
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore

@@ -210,7 +210,7 @@ IN_DECIDE = (
     Mutant(
         "any decision is accepted for any question",
         "RUN-13",
-        "runtime/user_actions.py::resolve_question",
+        "questions.py::resolve_question",
         "decision not in question.choices",
         "False",
         (f"{PEOPLE}::test_only_the_choices_of_a_question_are_accepted",),

@@ -50,7 +50,7 @@ def store(request, tmp_path):
 
 def test_it_is_taken_up_at_the_new_head_once(store):
     """RUN-22: visible in state and queue after the head has moved, and used there; not again on the old branch."""
-    name = asyncio.run(Agent(model="demo").run(store, "Hello!")).session
+    name = asyncio.run(Agent(model="demo").run(store, "Hello!")).session.name
     session = Session(store, name)
     old = session.tree.head
     assert old is not None

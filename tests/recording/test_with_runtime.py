@@ -25,7 +25,7 @@ def test_what_a_program_recorded_is_an_input_of_replay(store):
     with Session.open(store) as session:
         record_turn(session, "first")
     report = asyncio.run(Agent(model="demo").run(store, "second", session=session))
-    assert report.decision.outcome == "done"
+    assert report.state == "idle"
     record_turn(session, "third")
     session.close()
     found = asyncio.run(replay(store, session.name))

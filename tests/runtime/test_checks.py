@@ -10,9 +10,10 @@ from wakelog.decide.policy import Policy
 from wakelog.errors import NotFound, UsageError
 from wakelog.log.content import Prompt, Text, TextDelta, encode_delta
 from wakelog.log.entry import FaultReport, Message, ModelCall, Spawned
+from wakelog.questions import open_questions, resolve_question
 from wakelog.runtime.lease import hold_lease
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import compact_now, open_questions, resolve_question
+from wakelog.runtime.user_actions import compact_now
 from wakelog.runtime.wake import take_step, wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore

@@ -11,8 +11,8 @@ from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.entry import Custom
 from wakelog.projections.losses import DAMAGE_NOTICE
+from wakelog.questions import open_questions, resolve_question
 from wakelog.runtime.live import LiveRuntime
-from wakelog.runtime.user_actions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore

@@ -13,12 +13,13 @@ from wakelog.log.codec import canonical_json
 from wakelog.log.content import BlobRef, Reply, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
+from wakelog.questions import open_questions, resolve_question
 from wakelog.reading import read_log
 from wakelog.runtime.interface import SubagentTask
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.subagents import cancel_subagent, is_subagent_blocked, run_subagent
-from wakelog.runtime.user_actions import open_questions, request_cancel, resolve_question
+from wakelog.runtime.user_actions import request_cancel
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools.subagent import SubagentProfile, SubagentTool

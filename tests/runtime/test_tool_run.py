@@ -14,7 +14,7 @@ from wakelog.errors import LeaseLost, NotFound
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Attention, Cancelled, Message, Partial, Queued, ToolStarted
 from wakelog.projections.context import build_context
-from wakelog.runtime.user_actions import open_questions, resolve_question
+from wakelog.questions import open_questions, resolve_question
 from wakelog.runtime.wake import wake
 
 DONE = {"text": "Done."}

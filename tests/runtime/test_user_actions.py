@@ -22,16 +22,8 @@ from wakelog.log.entry import (
 )
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.overview import overview
-from wakelog.runtime.user_actions import (
-    PersonDecision,
-    has_failed_turn,
-    open_questions,
-    request_cancel,
-    request_compaction,
-    rerun_tool,
-    resolve_question,
-    retry_turn,
-)
+from wakelog.questions import PersonDecision, open_questions, resolve_question
+from wakelog.runtime.user_actions import has_failed_turn, request_cancel, request_compaction, rerun_tool, retry_turn
 from wakelog.session import Session
 from wakelog.testing.crashing_store import CrashingStore, SimulatedCrash
 

@@ -6,11 +6,13 @@ way whatever happens to the configuration.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
+from wakelog.app.agent_run import AnswerQuestion, RunEvent, RunResult, run_events
 from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
@@ -26,7 +28,7 @@ from wakelog.runtime.checks import check_files, check_provider, check_store_file
 from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
-from wakelog.runtime.wake import WakeReport, session_ref, wake
+from wakelog.runtime.wake import session_ref
 from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 
@@ -128,47 +130,49 @@ class Agent(msgspec.Struct, frozen=True):
             store, tools=self.tools, channels=given, hooks=self.hooks, provider=_as_opener(self.provider)
         )
 
-    async def wake(self, store: Store, session: Session | str) -> WakeReport:
-        """Continue a session of this agent from its last state until it is idle or waits; see `wake`."""
-        return await wake(self.runtime(store), session)
-
-    def run_sync(
+    async def stream(
         self,
         store: Store,
-        prompt: PromptContent,
-        *,
-        session: Session | str | None = None,
-        cwd: str = "",
-        sender: str = "user",
-    ) -> WakeReport:
-        """Do what `run` does, for programs without an event loop."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self.run(store, prompt, session=session, cwd=cwd, sender=sender))
-        raise UsageError("run_sync cannot be used inside an event loop", hint="use `await agent.run(…)`")
-
-    async def run(
-        self,
-        store: Store,
-        prompt: PromptContent,
+        prompt: PromptContent | None = None,
         *,
         session: Session | str | None = None,
         channels: Sequence[Channel] | None = None,
         cwd: str = "",
         sender: str = "user",
-    ) -> WakeReport:
-        """Send a prompt to this agent, in a new or existing session, and run it; return the report of `wake`.
+        on_question: AnswerQuestion | None = None,
+    ) -> AsyncGenerator[RunEvent, None]:
+        """Do what `run` does, and yield what happens meanwhile; the last event is the `RunResult`.
 
-        The prompt is text, parts, or files (`pathlib.Path`). `sender` is that of a new session. `UsageError` if the
-        model cannot be called, `Untrusted` if other users own or may write to the store or the session; nothing is
-        written in both cases. While another worker runs the session, these checks are skipped, the message is queued
-        for that worker, and `Conflict` is raised.
+        Events: `TextDelta` and `ThinkingDelta` as the model writes them, `Restarted` if they are void, `ToolStarted`,
+        `ToolFinished`, and `Question` if a person has to decide: answer it before you ask for the next event, or later.
+        Without a prompt, an existing session is continued as by `wake`. Closing the generator stops the run as a crash
+        would; the next run continues it.
         """
         _check_store(store)
         runtime = self.runtime(store, channels)
-        content = prompt_from(prompt, channel=next(iter(runtime.channels), None))
         known = None if session is None else Session(store, session_ref(session))
+        if prompt is None:
+            opened, is_queued = _continued(known), False
+        else:
+            opened, entry = self._say(store, runtime, known, prompt, cwd=cwd, sender=sender)
+            is_queued = isinstance(entry.value, Queued)
+        try:
+            async with contextlib.aclosing(run_events(runtime, opened, on_question)) as events:
+                async for event in events:
+                    yield event
+        except LeaseLost:
+            raise
+        except Conflict as error:
+            if not is_queued:
+                raise
+            hint = "the process that runs the session will answer it: do not send it again"
+            raise Conflict(f"{error.message}; the message waits in its queue", hint=hint) from None
+
+    def _say(
+        self, store: Store, runtime: LiveRuntime, known: Session | None, prompt: PromptContent, *, cwd: str, sender: str
+    ) -> tuple[Session, Entry]:
+        """Check that the prompt can be answered, append it to a known or a new session, and return both."""
+        content = prompt_from(prompt, channel=next(iter(runtime.channels), None))
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
             if known is not None:
@@ -179,16 +183,81 @@ class Agent(msgspec.Struct, frozen=True):
         opened = known or self.begin(store, sender=sender, cwd=cwd)
         if known is not None:
             self.enter(opened)
-        entry = opened.say(content)
+        return opened, opened.say(content)
+
+    async def run(
+        self,
+        store: Store,
+        prompt: PromptContent | None = None,
+        *,
+        session: Session | str | None = None,
+        channels: Sequence[Channel] | None = None,
+        cwd: str = "",
+        sender: str = "user",
+        on_question: AnswerQuestion | None = None,
+    ) -> RunResult:
+        """Send a prompt to this agent, in a new or existing session, and run it until it is idle or waits.
+
+        The prompt is text, parts, or files (`pathlib.Path`); without one, the session is continued as by `wake`.
+        `sender` is that of a new session. `on_question` is called
+        with each `Question` to a person and returns one of its choices, True to approve, False to deny, or None to
+        leave it open. `UsageError` if the model cannot be called, `Untrusted` if other users own or may write to the
+        store or the session; nothing is written in both cases. While another worker runs the session, these checks are
+        skipped, the message is queued for that worker, and `Conflict` is raised.
+        """
+        events = self.stream(
+            store, prompt, session=session, channels=channels, cwd=cwd, sender=sender, on_question=on_question
+        )
+        return await _last(events)
+
+    async def wake(
+        self,
+        store: Store,
+        session: Session | str,
+        *,
+        on_question: AnswerQuestion | None = None,
+        steps: int | None = None,
+    ) -> RunResult:
+        """Continue a session of this agent from its last state, crashed or not, until it is idle or waits.
+
+        With `steps` it ends after that many steps. A step keeps nothing in memory: any process may take the next one.
+        """
+        _check_store(store)
+        opened = Session(store, session_ref(session))
+        return await _last(run_events(self.runtime(store), opened, on_question, steps=steps))
+
+    def run_sync(
+        self,
+        store: Store,
+        prompt: PromptContent | None = None,
+        *,
+        session: Session | str | None = None,
+        cwd: str = "",
+        sender: str = "user",
+        on_question: AnswerQuestion | None = None,
+    ) -> RunResult:
+        """Do what `run` does, for programs without an event loop."""
         try:
-            return await wake(runtime, opened.name)
-        except LeaseLost:
-            raise
-        except Conflict as error:
-            if not isinstance(entry.value, Queued):
-                raise
-            hint = "the process that runs the session will answer it: do not send it again"
-            raise Conflict(f"{error.message}; the message waits in its queue", hint=hint) from None
+            asyncio.get_running_loop()
+        except RuntimeError:
+            run = self.run(store, prompt, session=session, cwd=cwd, sender=sender, on_question=on_question)
+            return asyncio.run(run)
+        raise UsageError("run_sync cannot be used inside an event loop", hint="use `await agent.run(…)`")
+
+
+async def _last(events: AsyncGenerator[RunEvent, None]) -> RunResult:
+    """Return the result of a run, without its other events."""
+    async with contextlib.aclosing(events):
+        async for event in events:
+            if isinstance(event, RunResult):
+                return event
+    raise AssertionError("a run without an error ends in its result")
+
+
+def _continued(session: Session | None) -> Session:
+    if session is None:
+        raise UsageError("there is no prompt and no session", hint="pass a prompt, a session, or both")
+    return session
 
 
 def _as_opener(provider: Any) -> OpenProvider:

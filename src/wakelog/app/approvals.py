@@ -10,69 +10,18 @@ from typing import Any
 import msgspec
 
 from wakelog.app.addresses import Address, find_entry
-from wakelog.decide.damage import DAMAGE_REASON
 from wakelog.decide.policy import Approval, policy_in_force
 from wakelog.errors import NotFound, UsageError
 from wakelog.log.entry import ContextEntry, Origin
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
-from wakelog.projections.pending import pending
+from wakelog.questions import Question, open_questions
 from wakelog.reading import read_session_header
 from wakelog.runtime.context_entry import with_policy
 from wakelog.runtime.model_request import declared_tools
-from wakelog.runtime.user_actions import PersonDecision, Question, open_questions, resolve_question
 from wakelog.session import Session
-
-_REASON_TEXTS = {
-    "approve": "requests approval",
-    "unknown": "may or may not have run",
-    DAMAGE_REASON: "a reply is lost: the tools it called may or may not have run",
-}
-
-
-class OpenQuestion(msgspec.Struct, frozen=True):
-    """An open question and its session."""
-
-    session: Session
-    question: Question
-
-    @property
-    def tool(self) -> str:
-        """Return the name of the tool; empty if the question is not about a tool call."""
-        return self.question.open_call.tool_call.name if self.question.open_call is not None else ""
-
-    @property
-    def input(self) -> object:
-        """Return the input of the tool call, or None."""
-        return self.question.open_call.tool_call.input if self.question.open_call is not None else None
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Return the key of the tool call: session name, reply id, tool call id."""
-        call = self.question.open_call
-        return (
-            (self.session.name, call.reply_id, call.tool_call.id) if call is not None else (self.session.name, "", "")
-        )
-
-    @property
-    def reason_text(self) -> str:
-        """Return the question in words."""
-        return _REASON_TEXTS.get(self.question.attention.reason, self.question.attention.reason)
-
-
-def collect_questions(session: Session, seen: frozenset[str] = frozenset()) -> list[OpenQuestion]:
-    """Return the open questions of a session and of the sub-agents it waits for."""
-    found = [OpenQuestion(session, question) for question in open_questions(session)]
-    for call in pending(session.branch()).open_tool_calls:
-        if call.child_session is None or call.child_session in seen:
-            continue
-        try:
-            child = Session(session.store, call.child_session, clock=session.clock)
-        except NotFound:
-            continue
-        found += collect_questions(child, seen | {session.id, call.child_session})
-    return found
+from wakelog.writer import SessionWriter
 
 
 def root_session(store: Store, name: str) -> str:
@@ -91,7 +40,7 @@ def root_session(store: Store, name: str) -> str:
     return name
 
 
-def decide_question(root: Session, item: OpenQuestion, word: str) -> bool:
+def decide_question(root: Session, item: Question, word: str) -> bool:
     """Append a decision; `always` also lets the tool run without approval from now on. False if it decides nothing.
 
     For a sub-agent of the same agent as `root`, `always` holds for `root` too, and so for its later sub-agents.
@@ -104,22 +53,21 @@ def decide_question(root: Session, item: OpenQuestion, word: str) -> bool:
     return _append_decision(item, word)
 
 
-def approve_all(left: list[OpenQuestion]) -> bool:
+def approve_all(left: list[Question]) -> bool:
     """Approve every question that only waits for approval; return whether there was any."""
-    decided = [_append_decision(item, "approve") for item in left if item.question.attention.reason == "approve"]
+    decided = [_append_decision(item, "approve") for item in left if item.reason == "approve"]
     return any(decided)
 
 
-def _append_decision(item: OpenQuestion, word: str) -> bool:
-    decision = next((choice for choice in item.question.choices if choice == word), None)
+def _append_decision(item: Question, word: str) -> bool:
+    decision = next((choice for choice in item.choices if choice == word), None)
     if decision is None:
         return False
-    chosen: PersonDecision = decision
-    resolve_question(item.session, item.question.attention.id, chosen)
+    item.answer(decision)
     return True
 
 
-def find_question(address: Address, opened: Session) -> OpenQuestion:
+def find_question(address: Address, opened: Session) -> Question:
     """Return the addressed question: named by its own entry or by its reply, or the only open one."""
     found = open_questions(opened)
     if address.entry is not None:
@@ -134,10 +82,10 @@ def find_question(address: Address, opened: Session) -> OpenQuestion:
     if len(found) > 1:
         places = ", ".join(f"{address.ref}:{question.attention.seq}" for question in found)
         raise UsageError(f"{address.ref} has {len(found)} open questions", hint=f"name one of {places}")
-    return OpenQuestion(opened, found[0])
+    return found[0]
 
 
-def allow_always(session: Session, tool: str) -> None:
+def allow_always(session: SessionWriter, tool: str) -> None:
     """Let a tool run without approval from now on, if it needed approval before."""
     if policy_in_force(branch_state(session.branch()).context).approval_of(tool) == "ask":
         _set_approval(session, tool, "auto")
@@ -163,7 +111,7 @@ def _tool_declarations(session: Session) -> Sequence[Mapping[str, Any]]:
     return declared_tools(session.store.blobs, context.tools) if context is not None else ()
 
 
-def _set_approval(session: Session, tool: str, how: Approval) -> None:
+def _set_approval(session: SessionWriter, tool: str, how: Approval) -> None:
     context = branch_state(session.branch()).context or ContextEntry()
     policy = policy_in_force(context)
     if policy.approval_of(tool) != how:

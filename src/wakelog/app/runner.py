@@ -18,7 +18,6 @@ from typing import Literal
 
 import msgspec
 
-from wakelog.app.approvals import OpenQuestion, collect_questions
 from wakelog.app.event_loop import run_in_daemon_thread
 from wakelog.app.models import check_session_model, open_provider_lazily, prepare_model
 from wakelog.app.notices import OutputClosed
@@ -33,6 +32,7 @@ from wakelog.ports.runtime import Channel
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.session_state import is_dormant, is_recorded
+from wakelog.questions import Question, collect_questions
 from wakelog.reading import read_session_header
 from wakelog.runtime.checks import check_files
 from wakelog.runtime.interface import Runtime
@@ -51,7 +51,7 @@ class RunOutcome(msgspec.Struct, frozen=True):
 
     state: str
     rows: tuple[str, ...] = ()
-    open_questions: tuple[OpenQuestion, ...] = ()
+    open_questions: tuple[Question, ...] = ()
     interrupted: bool = False
 
     @property

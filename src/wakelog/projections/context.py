@@ -112,6 +112,11 @@ class ContextMessage(Value, frozen=True, kw_only=True):
     model: str | None = None
     provider: str | None = None
 
+    @property
+    def text(self) -> str:
+        """The text alone, without reasoning, tool calls and media."""
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
 
 class Context(Value, frozen=True, kw_only=True):
     """Everything that is passed to a provider adapter, and the id of the entry that each message comes from."""

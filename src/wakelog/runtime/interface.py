@@ -15,7 +15,8 @@ import msgspec
 
 from wakelog.decide.policy import HookSettings
 from wakelog.errors import WakelogError
-from wakelog.log.entry import RULES_VERSION, ContextEntry, Queued
+from wakelog.log.content import ContentDelta
+from wakelog.log.entry import RULES_VERSION, ContextEntry, Entry, Queued
 from wakelog.ports.runtime import Channel, Clock, HookContext, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
 from wakelog.session import Session
@@ -43,6 +44,22 @@ class SubagentTask(msgspec.Struct, frozen=True):
     profile: SubagentProfile | None = None
 
 
+class RunObserver:
+    """Is told what the steps of a run do, as they do it, in this process. This class ignores all of it.
+
+    Everything told is in the log or in a journal already, so nothing is displayed that a crash could lose (law 5).
+    """
+
+    def on_entry(self, session: Session, entry: Entry) -> None:
+        """A step has appended an entry."""
+
+    def on_delta(self, session: Session, delta: ContentDelta) -> None:
+        """The model's reply has grown by one piece."""
+
+    def on_restart(self, session: Session) -> None:
+        """The pieces of the current reply are void: the model call failed, and the next one begins anew."""
+
+
 class Runtime(ABC):
     """Everything a step may use besides the log itself."""
 
@@ -63,6 +80,7 @@ class Runtime(ABC):
         self.channels = channels
         self.lease_s = lease_s
         self.lease_clock: Uptime = SYSTEM_UPTIME
+        self.observer = RunObserver()
         # False in replay: entries of a log were redacted before they were written.
         self.redacts_input = redacts_input
         # The rules to decide and write by: the current ones, except in replays of entries that older ones wrote.

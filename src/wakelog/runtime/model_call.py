@@ -157,6 +157,8 @@ class _ModelCallRun:
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
         await self._begin_on_channels()
+        if self.prior:
+            self.step.runtime.observer.on_delta(self.step.session, TextDelta(self.prior))
         sieve = DeltaRedactor(self.step.redact)
         async with contextlib.aclosing(self._limited(reply)) as deltas:
             async for delta in deltas:
@@ -178,6 +180,7 @@ class _ModelCallRun:
         self._write_to_journal(encode_delta(delta))
         offset = self.draft.chars
         self.draft.add(delta)
+        self.step.runtime.observer.on_delta(self.step.session, delta)
         if isinstance(delta, TextDelta):
             text = delta.text
             await self._send_to_channels(lambda channel: channel.delta(self.reply_id, offset, text))
@@ -232,6 +235,8 @@ class _ModelCallRun:
             delay_ms=0 if is_curable else end.delay_ms,
         )
         self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
+        if self.draft.content:
+            self.step.runtime.observer.on_restart(self.step.session)
         if self.draft.chars:
             await self._send_to_channels(lambda channel: channel.reset(self.reply_id))
 

@@ -143,6 +143,7 @@ class Step:
         self.has_written = True
         if isinstance(entry.value, Node):
             self.tip = entry.id
+        self.runtime.observer.on_entry(self.session, entry)
 
 
 def decide_now(runtime: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:

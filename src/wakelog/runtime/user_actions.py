@@ -6,7 +6,7 @@ the session's own model writes the summary.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,10 +14,9 @@ from wakelog.decide.compaction import can_keep_from, plan_compaction
 from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import policy_in_force
 from wakelog.errors import Conflict, NotFound, UsageError
-from wakelog.log.content import Content, Prompt, Reply, Text, ToolCall, ToolResult
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
-    AttentionResolved,
     Compaction,
     ContextEntry,
     Entry,
@@ -32,59 +31,13 @@ from wakelog.log.entry import (
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import build_context, group_starts
-from wakelog.projections.pending import OpenToolCall, is_turn_open, pending
+from wakelog.projections.pending import is_turn_open, pending
 from wakelog.runtime.checks import check_files, check_model
 from wakelog.runtime.interface import Runtime
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 
-PersonDecision: TypeAlias = Literal["approve", "deny", "ran", "did not run", "unknown", "run again", "result"]
-# The decisions allowed for each reason of a question.
-DECISIONS_BY_REASON: dict[str, tuple[PersonDecision, ...]] = {
-    "approve": ("approve", "deny"),
-    "unknown": ("ran", "did not run", "run again", "result"),
-    # The tools of a lost reply cannot be run again: their input is lost.
-    "damage": ("ran", "did not run", "unknown", "result"),
-}
-
 _Setting: TypeAlias = ModelChange | ContextEntry | Setting
-
-
-class Question(msgspec.Struct, frozen=True):
-    """An open question to a person, and the tool call it is about."""
-
-    attention: Attention
-    open_call: OpenToolCall | None = None
-
-    @property
-    def choices(self) -> tuple[PersonDecision, ...]:
-        """The allowed decisions."""
-        return DECISIONS_BY_REASON.get(self.attention.reason, DECISIONS_BY_REASON["unknown"])
-
-
-def open_questions(session: Session) -> list[Question]:
-    """Return the open questions on the head branch, oldest first."""
-    open_work = pending(session.branch())
-    calls = {call.question_id: call for call in open_work.open_tool_calls if call.question_id is not None}
-    return [Question(attention, calls.get(attention.id)) for attention in open_work.attention]
-
-
-def resolve_question(
-    session: Session, attention_id: str, decision: PersonDecision, *, result: str | None = None
-) -> Entry:
-    """Append the decision on a question. A `result` is passed to the model as the result of the tool."""
-    question = next((found for found in open_questions(session) if found.attention.id == attention_id), None)
-    if question is None:
-        raise NotFound(f"{session.name} has no open question {attention_id}")
-    if decision not in question.choices:
-        raise UsageError(
-            f"the decision {decision!r} is not possible here", hint=f"use one of {', '.join(question.choices)}"
-        )
-    if (decision == "result") != (result is not None):
-        raise UsageError("the decision `result` needs a result text, and no other decision takes one")
-    content: Content | None = (Text(text=result),) if result is not None else None
-    body = AttentionResolved(attention_id=attention_id, decision=decision, result=content)
-    return session.append(body, at=question.attention.parent_id)
 
 
 def request_cancel(session: Session) -> Entry | None:

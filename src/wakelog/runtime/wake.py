@@ -32,7 +32,7 @@ from wakelog.decide.decisions import (
 )
 from wakelog.decide.table import Verdict, or_retry_delivery
 from wakelog.errors import Conflict, LeaseLost, UsageError
-from wakelog.log.content import Reply, Usage
+from wakelog.log.content import Prompt, Reply, Usage
 from wakelog.log.entry import Entry, Failed, FaultReport, Message
 from wakelog.log.lines import EntryReader
 from wakelog.ports.stores import Lease
@@ -65,7 +65,7 @@ _NO_LEASE = Lease(session="", holder="", fence=-1)
 
 
 class WakeReport(msgspec.Struct, frozen=True):
-    """Result of a wake: the last decision, the name of the rule of each step, and the text of the last reply."""
+    """Result of a wake: the last decision, the rule of each step, and the text of the last reply since the prompt."""
 
     session: str
     decision: Decision
@@ -150,9 +150,18 @@ def check_first_decision(runtime: Runtime, session: Session, verdict: Verdict) -
 
 def _report(session: Session, decision: Decision, rules: tuple[str, ...], *, after: int) -> WakeReport:
     nodes = session.branch().nodes
-    messages = [node.value.message for node in nodes if isinstance(node.value, Message)]
-    text = next((message.text for message in reversed(messages) if isinstance(message, Reply)), "")
-    return WakeReport(session.name, decision, rules, text, _error(decision, nodes), _usage_after(session, after))
+    return WakeReport(
+        session.name, decision, rules, _last_text(nodes), _error(decision, nodes), _usage_after(session, after)
+    )
+
+
+def _last_text(nodes: Sequence[Entry]) -> str:
+    """Return the text of the last reply since the last prompt; empty if there is none."""
+    for node in reversed(nodes):
+        message = node.value.message if isinstance(node.value, Message) else None
+        if isinstance(message, Reply | Prompt):
+            return message.text if isinstance(message, Reply) else ""
+    return ""
 
 
 def _error(decision: Decision, nodes: Sequence[Entry]) -> FaultReport | None:

@@ -2,19 +2,18 @@
 
 import pytest
 
-from wakelog.app.approvals import OpenQuestion
 from wakelog.cli.chat.questions import OpenQuestions, answer_lines
 from wakelog.cli.ui.session_run import ANSWER_KEYS
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.log.entry import Attention
-from wakelog.runtime.user_actions import Question
+from wakelog.questions import Question
 
 QUESTIONS = [(reason, key, word) for reason, (_, answers) in ANSWER_KEYS.items() for key, word in answers.items()]
 
 
 def asked(story, reason):
     attention = Attention(id="a1", parent_id=story.session.tree.head, reason=reason)
-    return OpenQuestion(story.session, Question(attention))
+    return Question(story.session, attention)
 
 
 @pytest.mark.parametrize(("reason", "key", "word"), QUESTIONS)

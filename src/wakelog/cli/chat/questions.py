@@ -6,12 +6,13 @@ no key waiting, so that keys typed earlier cannot answer it. An answer is an ent
 it.
 """
 
-from wakelog.app.approvals import OpenQuestion, collect_questions, decide_question
+from wakelog.app.approvals import decide_question
 from wakelog.cli.chat.drawing import diff_lines
 from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.session_run import ANSWER_KEYS, draw_question
 from wakelog.cli.ui.terminal import TerminalStyle, clip, wrap
 from wakelog.decide.damage import DAMAGE_REASON
+from wakelog.questions import Question, collect_questions
 from wakelog.session import Session
 
 _ANSWER_LABELS = {
@@ -34,28 +35,26 @@ class OpenQuestions:
     """The open questions of a session and its sub-agents, one at a time."""
 
     def __init__(self) -> None:
-        self.unanswered: list[OpenQuestion] = []
+        self.unanswered: list[Question] = []
         self._printed: set[str] = set()
         self._postponed: set[str] = set()
         self._seen = ""
 
     @property
-    def current(self) -> OpenQuestion | None:
+    def current(self) -> Question | None:
         """Return the question to answer next, or None."""
-        return next(
-            (question for question in self.unanswered if question.question.attention.id not in self._postponed), None
-        )
+        return next((question for question in self.unanswered if question.attention.id not in self._postponed), None)
 
     def update(self, session: Session) -> None:
         """Find the open questions; another process may have answered or raised some."""
         self.unanswered = collect_questions(session)
 
-    def take_unprinted(self) -> OpenQuestion | None:
+    def take_unprinted(self) -> Question | None:
         """Return the current question if it was not printed yet, and mark it as printed."""
         question = self.current
-        if question is None or question.question.attention.id in self._printed:
+        if question is None or question.attention.id in self._printed:
             return None
-        self._printed.add(question.question.attention.id)
+        self._printed.add(question.attention.id)
         return question
 
     def reset(self) -> None:
@@ -66,12 +65,12 @@ class OpenQuestions:
 
     def mark_seen(self) -> None:
         """Record that a frame has shown the current question with nothing typed: from now on it can be answered."""
-        self._seen = self.current.question.attention.id if self.current is not None else ""
+        self._seen = self.current.attention.id if self.current is not None else ""
 
     @property
     def is_answerable(self) -> bool:
         """Return whether the current question can be answered."""
-        return self.current is not None and self.current.question.attention.id == self._seen
+        return self.current is not None and self.current.attention.id == self._seen
 
     def accepts(self, text: str) -> bool:
         """Return whether a line answers the current question."""
@@ -84,7 +83,7 @@ class OpenQuestions:
         if question is None or word is None:
             return False
         if word == "later":
-            self._postponed.add(question.question.attention.id)
+            self._postponed.add(question.attention.id)
             return False
         alike = [other for other in self.unanswered if other is not question and _is_same_approval(other, question)]
         decided = decide_question(root, question, word)
@@ -93,22 +92,22 @@ class OpenQuestions:
         return decided
 
 
-def _is_same_approval(one: OpenQuestion, other: OpenQuestion) -> bool:
-    approve = one.question.attention.reason == other.question.attention.reason == "approve"
+def _is_same_approval(one: Question, other: Question) -> bool:
+    approve = one.attention.reason == other.attention.reason == "approve"
     return approve and one.tool == other.tool
 
 
-def _answers_for(question: OpenQuestion) -> dict[str, str]:
-    return ANSWER_KEYS.get(question.question.attention.reason, ANSWER_KEYS["unknown"])[1]
+def _answers_for(question: Question) -> dict[str, str]:
+    return ANSWER_KEYS.get(question.attention.reason, ANSWER_KEYS["unknown"])[1]
 
 
-def _parse_answer(question: OpenQuestion, text: str) -> str | None:
+def _parse_answer(question: Question, text: str) -> str | None:
     """Return the answer that a line stands for, by its letter or its word; None if it is no answer."""
     typed = text.strip().lower()
     return next((word for key, word in _answers_for(question).items() if typed in (key, _ANSWER_WORDS[key])), None)
 
 
-def question_lines(look: TerminalStyle, question: OpenQuestion, now: int) -> list[str]:
+def question_lines(look: TerminalStyle, question: Question, now: int) -> list[str]:
     """Return a question in full, for the scroll-back."""
     heading, *rest = draw_question(look, question, now)
     diff = diff_lines(look, question.tool, question.input)
@@ -118,9 +117,9 @@ def question_lines(look: TerminalStyle, question: OpenQuestion, now: int) -> lis
     return [heading, f"    path: {path}", *(f"    {line}" for line in diff)]
 
 
-def answer_lines(look: TerminalStyle, question: OpenQuestion, *, is_answerable: bool) -> list[str]:
+def answer_lines(look: TerminalStyle, question: Question, *, is_answerable: bool) -> list[str]:
     """Return the line with the possible answers, shown while the question is open."""
-    title = _TITLES.get(question.question.attention.reason, "Did it run?")
+    title = _TITLES.get(question.attention.reason, "Did it run?")
     answers = _answers_for(question)
     tool = clip(look, visible(question.tool), _TOOL_WIDTH)
     labels = {word: label.replace("{tool}", tool) for word, label in _ANSWER_LABELS.items()}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import click
 
 from wakelog.app.addresses import Address, find_entry, find_session
-from wakelog.app.approvals import OpenQuestion, find_question, root_session
+from wakelog.app.approvals import find_question, root_session
 from wakelog.app.entry_names import entry_name
 from wakelog.app.stores import StoreLocation
 from wakelog.cli.ui.errors import DAMAGED, NEEDS_ATTENTION, note, note_damage, note_damage_before_append, report_error
@@ -22,8 +22,8 @@ from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, style_of, table
 from wakelog.cli.ui.transcripts import key_argument
 from wakelog.errors import UsageError, WakelogError
 from wakelog.log.entry import Entry
+from wakelog.questions import PersonDecision, Question, open_questions, resolve_question
 from wakelog.runtime.checks import check_files
-from wakelog.runtime.user_actions import PersonDecision, open_questions, resolve_question
 from wakelog.runtime.user_actions import request_cancel as cancel_turn
 from wakelog.runtime.user_actions import rerun_tool as run_again
 from wakelog.session import Session
@@ -109,7 +109,7 @@ def _list_questions(shared: SharedOptions) -> None:
     """Print the open questions of all sessions. As in other lists, damage is reported and keeps the exit code."""
     place = StoreLocation(shared.store_url)
     opened = list(_sessions_with_questions(shared, place))
-    found = [OpenQuestion(session, question) for session in opened for question in open_questions(session)]
+    found = [question for session in opened for question in open_questions(session)]
     _put_questions(shared, found, lambda: _table(style_of(shared.color), found))
     for session in opened:
         note_damage(session.name, session.damage, brief=True)
@@ -137,7 +137,7 @@ def _list_session_questions(shared: SharedOptions, address: Address) -> None:
     """Print the open questions of one session, in full."""
     opened = Session(address.store, address.name)
     damage = opened.damage
-    found = [OpenQuestion(opened, question) for question in open_questions(opened)]
+    found = open_questions(opened)
     found = [find_question(address, opened)] if address.entry is not None else found
     _put_questions(shared, found, lambda: _question_lines(style_of(shared.color), found))
     note_damage(address.ref, damage)
@@ -145,7 +145,7 @@ def _list_session_questions(shared: SharedOptions, address: Address) -> None:
         raise click.exceptions.Exit(NEEDS_ATTENTION if found else DAMAGED)
 
 
-def _put_questions(shared: SharedOptions, found: Sequence[OpenQuestion], drawn: Callable[[], Iterable[str]]) -> None:
+def _put_questions(shared: SharedOptions, found: Sequence[Question], drawn: Callable[[], Iterable[str]]) -> None:
     if shared.json:
         put_bytes(b"".join(json_line(_question_values(item)) for item in found))
     else:
@@ -154,7 +154,7 @@ def _put_questions(shared: SharedOptions, found: Sequence[OpenQuestion], drawn: 
         note("no open questions")
 
 
-def _question_lines(look: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+def _question_lines(look: TerminalStyle, found: Sequence[Question]) -> Iterator[str]:
     now = now_ms()
     for item in found:
         yield from draw_question(look, item, now)
@@ -165,7 +165,7 @@ def _decide(shared: SharedOptions, address: Address, word: PersonDecision, resul
     opened = Session(address.store, address.name)
     damage = opened.damage
     meant = find_question(address, opened)
-    if word not in meant.question.choices:
+    if word not in meant.choices:
         raise UsageError(
             f"{visible(meant.tool)} {meant.reason_text}: the decision cannot be {word!r}",
             hint=f"use one of {_options(meant)}",
@@ -173,7 +173,7 @@ def _decide(shared: SharedOptions, address: Address, word: PersonDecision, resul
     if go_on:
         for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
             check_files(Session(opened.store, name))
-    entry = resolve_question(opened, meant.question.attention.id, word, result=result)
+    entry = resolve_question(opened, meant.attention.id, word, result=result)
     _finish_decision(shared, address, opened, entry=entry, go_on=go_on)
     note_damage_before_append(address.ref, damage)
 
@@ -192,27 +192,26 @@ def _finish_decision(shared: SharedOptions, address: Address, opened: Session, *
         note(f"`wakelog wake {first}` continues the session")
 
 
-def _question_values(item: OpenQuestion) -> dict[str, object]:
-    question = item.question
+def _question_values(item: Question) -> dict[str, object]:
     return {
         "session": item.session.id,
         "name": item.session.name,
-        "entry": question.attention.id,
-        "seq": question.attention.seq,
-        "reason": question.attention.reason,
+        "entry": item.id,
+        "seq": item.attention.seq,
+        "reason": item.reason,
         "tool": item.tool,
         "input": item.input,
-        "since": question.attention.timestamp,
-        "choices": question.choices,
-        "shown": question.open_call.output if question.open_call is not None else "",
+        "since": item.attention.timestamp,
+        "choices": item.choices,
+        "shown": item.open_call.output if item.open_call is not None else "",
     }
 
 
-def _options(item: OpenQuestion) -> str:
-    return " ".join("--" + word.replace(" ", "-") for word in item.question.choices)
+def _options(item: Question) -> str:
+    return " ".join("--" + word.replace(" ", "-") for word in item.choices)
 
 
-def _table(look: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
+def _table(look: TerminalStyle, found: Sequence[Question]) -> Iterator[str]:
     columns = (
         Column("QUESTION", shrinks=True, max_width=40),
         Column("SINCE", right=True),
@@ -224,8 +223,8 @@ def _table(look: TerminalStyle, found: Sequence[OpenQuestion]) -> Iterator[str]:
     yield from table(look, columns, [_cells(item, now) for item in found], headed=bool(look.width and found))
 
 
-def _cells(item: OpenQuestion, now: int) -> list[Cell]:
-    raised = item.question.attention
+def _cells(item: Question, now: int) -> list[Cell]:
+    raised = item.attention
     return [
         (f"{item.session.name}:{raised.seq}", "name"),
         (age_text(raised.timestamp, now), "dim"),

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from wakelog.app.approvals import OpenQuestion, approve_all, collect_questions, decide_question
+from wakelog.app.approvals import approve_all, decide_question
 from wakelog.app.event_loop import EventLoopRunner
 from wakelog.app.runner import RunOutcome, SessionRun, handle_sigint, outcome_of, undelivered_replies
 from wakelog.app.stores import store_url
@@ -41,6 +41,7 @@ from wakelog.log.codec import canonical_json
 from wakelog.log.entry import Failed
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.losses import losses
+from wakelog.questions import Question, collect_questions
 from wakelog.runtime.wake import WakeReport
 from wakelog.session import Session
 
@@ -100,7 +101,7 @@ def _wake_once(run: "SessionRun", one_loop: EventLoopRunner) -> WakeReport:
         raise KeyboardInterrupt from None
 
 
-def _decide_questions(shared: SharedOptions, session: Session, options: RunOptions, left: list[OpenQuestion]) -> bool:
+def _decide_questions(shared: SharedOptions, session: Session, options: RunOptions, left: list[Question]) -> bool:
     if options.yes and approve_all(left):
         return True
     try:
@@ -181,12 +182,12 @@ def _end_note(session: Session, ending: RunOutcome) -> str:
     return ""
 
 
-def _how_to_decide(session: Session, left: tuple[OpenQuestion, ...]) -> str:
+def _how_to_decide(session: Session, left: tuple[Question, ...]) -> str:
     first = left[0]
     call = f"{visible(first.tool)}({key_argument(first.input)[:_INPUT_CHARS]}) " if first.tool else ""
     name, several = first.session.name, len(left) > 1
-    place = f"{name}:{first.question.attention.seq}" if several else name
-    options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.question.choices[:2])
+    place = f"{name}:{first.attention.seq}" if several else name
+    options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.choices[:2])
     more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
     how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` continues the session"
     return f"{name} waits for a decision: {call}{first.reason_text}{more}; {how}"
@@ -223,9 +224,9 @@ ANSWER_KEYS = {
 # ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def draw_question(look: TerminalStyle, item: OpenQuestion, now: int) -> Iterator[str]:
+def draw_question(look: TerminalStyle, item: Question, now: int) -> Iterator[str]:
     """Yield a question in full: its place, what is asked, and the whole input of the tool."""
-    entry = item.question.attention
+    entry = item.attention
     since = age_text(entry.timestamp, now)
     place = f"{item.session.name}:{entry.seq}"
     tool = f"{look.paint('tool', visible(item.tool) or 'a tool')} " if entry.reason != DAMAGE_REASON else ""
@@ -233,16 +234,16 @@ def draw_question(look: TerminalStyle, item: OpenQuestion, now: int) -> Iterator
     for line in (*_input_lines(item.input), *_damage_lines(item)):
         for piece in wrap(line, max(20, look.width - 4) if look.width else 0):
             yield f"    {piece}"
-    call = item.question.open_call
+    call = item.open_call
     if call is not None and call.output:
         yield look.paint("dim", "    output so far:")
         for line in visible_lines(call.output.rstrip("\n")):
             yield f"    {look.symbol('│', '|')} {line}"
 
 
-def _damage_lines(item: OpenQuestion) -> Iterator[str]:
+def _damage_lines(item: Question) -> Iterator[str]:
     """Yield the notice that the model will get about the damage of a question."""
-    if item.question.attention.reason != DAMAGE_REASON:
+    if item.attention.reason != DAMAGE_REASON:
         return
     found = losses(item.session.tree, item.session.branch())
     yield from visible_lines(notice_text(found)) if found is not None else ()
@@ -265,16 +266,16 @@ def _input_lines(given: object) -> Iterator[str]:
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def ask_on_terminal(look: TerminalStyle, root: Session, left: list[OpenQuestion], now: int) -> bool:
+def ask_on_terminal(look: TerminalStyle, root: Session, left: list[Question], now: int) -> bool:
     """Ask each question on the terminal; return whether any was decided."""
     decided, always = False, set[str]()
     for item in left:
-        if item.question.attention.reason == "approve" and item.tool in always:
+        if item.attention.reason == "approve" and item.tool in always:
             word = "approve"
         else:
             for line in draw_question(look, item, now):
                 write_stderr(f"{line}\n")
-            word = _read_answer(item.question.attention.reason)
+            word = _read_answer(item.attention.reason)
         if word == "always":
             always.add(item.tool)
         decided = decide_question(root, item, word) or decided
