@@ -69,7 +69,7 @@ from wakelog.version import APP
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
-_SESSION_WIDE = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
+_SESSION_WIDE: frozenset[type] = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
 _ALLOWED_AFTER_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
