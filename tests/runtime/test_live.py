@@ -14,6 +14,7 @@ from wakelog.log.content import BlobRef, Reply, ToolResult
 from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.reading import read_log
+from wakelog.runtime import live
 from wakelog.runtime.interface import SubagentTask
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import declared_tools
@@ -22,6 +23,7 @@ from wakelog.runtime.user_actions import open_questions, request_cancel, resolve
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools.subagent import SubagentProfile, SubagentTool
+from wakelog.watcher import Subscription
 
 
 def _hand_over(*prompts):
@@ -180,6 +182,15 @@ def test_cancels_of_other_processes_are_seen():
 
     found, wanted = asyncio.run(watched())
     assert found == wanted
+
+
+def test_work_that_ends_at_once_starts_no_watch(monkeypatch):
+    """RUN-12: watching a session takes a thread; work that needs less time than that does not wait for it."""
+    monkeypatch.setattr(live, "_UNWATCHED_S", 3_600.0)
+    monkeypatch.setattr(Subscription, "start", lambda *_: pytest.fail("a watch was started"))
+    rig = Rig({"Go.": [_pay(1), {"text": "Paid."}]})
+    rig.say("Go.")
+    assert rig.wake().decision == Idle("done")
 
 
 def test_tools_of_the_caller_replace_built_in_ones(tmp_path):
