@@ -188,9 +188,16 @@ def test_work_that_ends_at_once_starts_no_watch(monkeypatch):
     """RUN-12: watching a session takes a thread; work that needs less time than that does not wait for it."""
     monkeypatch.setattr(live, "_UNWATCHED_S", 3_600.0)
     monkeypatch.setattr(Subscription, "start", lambda *_: pytest.fail("a watch was started"))
-    rig = Rig({"Go.": [_pay(1), {"text": "Paid."}]})
-    rig.say("Go.")
-    assert rig.wake().decision == Idle("done")
+    session = Session.create(MemoryStore())
+
+    async def worked():
+        watching = asyncio.ensure_future(LiveRuntime(session.store).wait_for_cancel(session, session.last_seq))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not watching.done()
+        watching.cancel()
+
+    asyncio.run(worked())
 
 
 def test_tools_of_the_caller_replace_built_in_ones(tmp_path):
