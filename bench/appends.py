@@ -1,4 +1,4 @@
-"""The cost of an append beside the bare system calls: synced, not synced, and many writers at once."""
+"""The cost of an append beside the bare driver of its store: synced, not synced, and many writers at once."""
 
 import os
 import statistics
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from bench.made import Words
 from bench.measure import Figure, Times, compare
+from bench.stores import Opening
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply, Text
 from wakelog.log.entry import Message, Partial
@@ -18,6 +19,8 @@ GROUP = "Appending"
 SIZE = 1_000
 WRITERS = 64
 SYNCED_ROUNDS, UNSYNCED_ROUNDS = 400, 3_000
+# How much slower than the bare driver a durable append through the public API may be.
+SESSION_LIMIT = 1.25
 RATES = 5
 # The bytes that an entry adds to its text: id, parent, time, seal.
 ENVELOPE = 320
@@ -83,22 +86,56 @@ class OneWriter:
 def one_writer(folder: str, words: Words) -> Iterator[Figure]:
     """Durable and process-crash safe appends of one writer."""
     writer = OneWriter(folder, words)
-    for durable, goal, limit, floor in (
-        (True, "≤ 1.2 ×", 1.2, "`os.write` + `os.fdatasync` of the same bytes"),
-        (False, "≤ 8 ×", 8.0, "`os.write` of the same bytes"),
+    for durable, limits, floor in (
+        (True, (SESSION_LIMIT, 1.2), "`os.write` + `os.fdatasync` of the same bytes"),
+        (False, (8.0, 8.0), "`os.write` of the same bytes"),
     ):
         taken = writer.run(SYNCED_ROUNDS if durable else UNSYNCED_ROUNDS, durable=durable)
-        for name, call in (("session", "Session.append"), ("store", "store.append")):
-            yield Figure(
-                group=GROUP,
-                what=f"{'durable append' if durable else 'append without sync'}, `{call}`",
-                workload=f"one writer, messages of {SIZE:,} characters",
-                floor=floor,
-                goal=goal,
-                ratio=taken[name].median / taken["raw"].median,
-                limit=limit,
-                measured=compare(taken["raw"], taken[name]),
-            )
+        kind = "durable append" if durable else "append without sync"
+        yield _figure(f"{kind}, `Session.append`", floor, taken["raw"], taken["session"], limits[0])
+        yield _figure(f"{kind}, `store.append`", floor, taken["raw"], taken["store"], limits[1])
+
+
+def to_database(folder: str, words: Words, *, opening: Opening) -> Iterator[Figure]:
+    """Durable appends of one writer to a database: the bare driver and a session alternate."""
+    with opening(folder) as kind:
+        session = Session.create(kind.store, agent="said")
+        taken: dict[str, list[float]] = {"bare": [], "session": []}
+
+        def write(text: str, seq: int) -> Callable[[], object]:
+            line = text.encode() + b" " * ENVELOPE + b"\n"
+            return lambda: kind.bare.append(session.name, seq, line)
+
+        def say(text: str, _: int) -> Callable[[], object]:
+            body = _reply(text)
+            return lambda: session.append(body)
+
+        acts = {"bare": write, "session": say}
+        for turn in range(-12, SYNCED_ROUNDS):
+            for name in acts if turn % 2 else reversed(acts):
+                act = acts[name](words.text(SIZE), turn)
+                start = time.perf_counter()
+                act()
+                if turn >= 0:
+                    taken[name].append(time.perf_counter() - start)
+        floor, ours = Times(tuple(taken["bare"])), Times(tuple(taken["session"]))
+        yield _figure(f"durable append, `Session.append`, {kind.name}", kind.bare.words, floor, ours, SESSION_LIMIT)
+        kind.finder.close()
+        kind.bare.close()
+        kind.store.close()
+
+
+def _figure(what: str, floor: str, bare: Times, ours: Times, limit: float) -> Figure:
+    return Figure(
+        group=GROUP,
+        what=what,
+        workload=f"one writer, messages of {SIZE:,} characters",
+        floor=floor,
+        goal=f"≤ {limit:g} ×",
+        ratio=ours.median / bare.median,
+        limit=limit,
+        measured=compare(bare, ours),
+    )
 
 
 def many_writers(folder: str, words: Words) -> Iterator[Figure]:

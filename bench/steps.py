@@ -54,7 +54,7 @@ def steps(folder: str, words: Words) -> Iterator[Figure]:
     spent = max(0.0, rest - tail) / count
     yield Figure(
         group=GROUP,
-        what="harness time a step, without model and tool",
+        what="runtime time a step, without model and tool",
         workload=f"turns of {count} steps through `wake`, {HISTORY * 2} messages and more in the active tail",
         floor="1 ms, behind the syncs and one reading of the tail",
         goal="≤ 1 ms",

@@ -99,7 +99,7 @@ def decode_base64(data: str) -> bytes | None:
 
 def is_interrupted_output(body: KnownBody) -> bool:
     """Return whether an entry holds the output of an interrupted tool."""
-    return isinstance(body, Partial) and body.tool_call_id is not None
+    return type(body) is Partial and body.tool_call_id is not None
 
 
 def with_clipped_output(body: _BodyT, limit_bytes: int, put: PutBlob | DiscardBlob) -> _BodyT:

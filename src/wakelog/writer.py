@@ -69,7 +69,7 @@ from wakelog.version import APP
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
-_SESSION_WIDE = (SessionRenamed, SessionArchived, Activity, Terminated, DamageNote)
+_SESSION_WIDE: frozenset[type] = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
 _ALLOWED_AFTER_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
@@ -293,12 +293,14 @@ class SessionWriter:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
         with self.mutex:
             for _ in range(_APPEND_TRIES_MAX):
-                self._note_torn_tail()
+                if self._log.torn is not None:
+                    self._note_torn_tail()
                 if expected_seq is not None and expected_seq != self._log.next_seq - 1:
                     raise Conflict(
                         f"{self.name} has new entries since this was decided", hint="read the session and decide again"
                     )
                 value = compose()
+                log = self._log
                 before = self._appended_before(value)
                 if before is None:
                     self._check_not_ended(value)
@@ -306,7 +308,7 @@ class SessionWriter:
                     sealed = self.store.append(
                         self.name,
                         unseal(before.raw) if before else self._encode(value),
-                        after=before.seq - 1 if before else self._log.next_seq - 1,
+                        after=before.seq - 1 if before else log.next_seq - 1,
                         fence=lease.fence if lease else None,
                         durable=value.type not in UNSYNCED_TYPES,
                     )
@@ -331,20 +333,21 @@ class SessionWriter:
 
     def _add_acknowledged(self, value: KnownBody, sealed: SealedLine) -> Entry:
         """Add an acknowledged entry to the tree without reading it back."""
-        if sealed.seq != self._log.next_seq:
+        seq, line = sealed.seq, sealed.line
+        if seq != self._log.next_seq:
             self._catch_up()
-            return self._log.tree.entry(value.id) or Entry(sealed.line.raw, value, sealed.seq, sealed.line.offset)
-        placed = msgspec.structs.replace(value, v=FORMAT_VERSION, seq=sealed.seq)
-        entry = Entry(sealed.line.raw, placed, sealed.seq, sealed.line.offset)
-        self._add_to_tree([entry], sealed.seq + 1)
+            return self._log.tree.entry(value.id) or Entry(line.raw, value, seq, line.offset)
+        entry = Entry(line.raw, msgspec.structs.replace(value, v=FORMAT_VERSION, seq=seq), seq, line.offset)
+        self._add_to_tree([entry], seq + 1)
         return entry
 
     def _add_to_tree(self, entries: list[Entry], next_seq: int) -> None:
         """Add new entries to the tree; read the tail again if they refer to entries before it."""
-        tree = self._log.tree.add_all(entries)
-        self._log.next_seq = next_seq
+        log = self._log
+        tree = log.tree.add_all(entries)
+        log.next_seq = next_seq
         if entries:
-            self._log.last_line = entries[-1].raw
+            log.last_line = entries[-1].raw
         if tree.partial and (any(may_refer_to_unread(tree, entry) for entry in entries) or tree.may_lack_entries):
             self._loaded_log = read_active(self.store, self.name)
 
@@ -369,7 +372,7 @@ class SessionWriter:
         tree = self._log.tree
         if tree.head is None:
             raise Damaged(f"{self.name} has no entry that can be read", hint="see `wakelog doctor`")
-        is_wide = isinstance(body, _SESSION_WIDE)
+        is_wide = type(body) in _SESSION_WIDE
         parent = self._header_id() if is_wide else at or tree.head
         if at is not None and isinstance(body, Node) and not fork and tree.entry(entry_id) is None:
             self._check_no_child(parent)

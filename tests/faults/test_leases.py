@@ -127,6 +127,48 @@ def rewrite(store: JsonlStore, expires: float | None = None, **process: object) 
     store.folder.replace_small(msgspec.json.encode(changed), ".locks", f"{NAME}.lease")
 
 
+def test_a_lease_is_written_in_place(tmp_path):
+    """LOG-10: renaming a new file over the old one would wait for the disk each time a session is taken and left."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    session.release(session.acquire("me", ttl_s=600))
+    path = tmp_path / ".locks" / f"{NAME}.lease"
+    before = path.stat()
+    lease = session.acquire("me again, under a longer name", ttl_s=600)
+    assert (path.stat().st_ino, path.stat().st_size) == (before.st_ino, before.st_size)
+    held = JsonlStore(folder).held(NAME)
+    assert held is not None
+    assert (held.holder, held.fence) == (lease.holder, lease.fence)
+
+
+def test_a_lease_that_does_not_fit_into_the_old_one_replaces_it(tmp_path):
+    """LOG-10: the holder is any text, and a record of an earlier version is shorter."""
+    folder = str(tmp_path)
+    session = small_log(folder, entries=2)
+    session.release(session.acquire("me", ttl_s=600))
+    for holder in ("h" * 2_000, "me"):
+        lease = session.acquire(holder, ttl_s=600)
+        held = JsonlStore(folder).held(NAME)
+        assert held is not None
+        assert (held.holder, held.fence) == (holder, lease.fence)
+        session.release(lease)
+    assert JsonlStore(folder).held(NAME) is None
+
+
+def test_a_lease_that_is_being_written_is_read_again(tmp_path, monkeypatch):
+    """LOG-10: a reader without the append lock may find new bytes before old ones."""
+    folder = str(tmp_path)
+    small_log(folder, entries=2).acquire("me", ttl_s=600)
+    store = JsonlStore(folder)
+    whole = store.folder.read_small(".locks", f"{NAME}.lease")
+    assert whole is not None
+    found = [b'{"holder":"other"' + whole[12:], whole]
+    monkeypatch.setattr(store.folder, "read_small", lambda *_: found.pop(0))
+    held = store.held(NAME)
+    assert held is not None
+    assert held.holder == "me"
+
+
 def test_a_lease_from_another_boot_is_void(tmp_path):
     """Law 15: seconds since boot mean nothing after the next boot."""
     folder = str(tmp_path)

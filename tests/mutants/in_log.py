@@ -228,9 +228,9 @@ IN_LOG = (
     Mutant(
         "the seal does not cover the seal before it",
         "law 1, LOG-1",
-        "log/seal.py::SealChain._continue_from",
-        "hashlib.sha256(h.encode())",
-        "hashlib.sha256()",
+        "log/seal.py::SealChain._hash_with",
+        "hashlib.sha256(self._last + raw)",
+        "hashlib.sha256(raw)",
         (
             "tests/log/test_seal.py::test_the_seal_is_what_the_document_says",
             "tests/faults/test_flip.py::test_dropped_repeated_and_swapped_lines_are_noticed",
@@ -240,8 +240,8 @@ IN_LOG = (
         "the seal covers half of the line",
         "law 1, LOG-1",
         "log/seal.py::SealChain.seal",
-        "self._hash.update(head)",
-        "self._hash.update(head[: len(head) // 2])",
+        "self._hash_with(head)",
+        "self._hash_with(head[: len(head) // 2])",
         (
             "tests/log/test_seal.py::test_the_seal_is_what_the_document_says",
             "tests/stores/test_memory.py::TestMemoryStore::test_the_chain_holds",
@@ -260,7 +260,7 @@ IN_LOG = (
         "law 9",
         "log/seal.py::SealChain.accept",
         "self._continue_from(h)",
-        "self._continue_from(self._hash.hexdigest())",
+        "self._continue_from(self._hash_with(raw[:-SEAL_BYTES]))",
         ("tests/log/test_seal.py::test_one_fault_is_one_report",),
     ),
 )

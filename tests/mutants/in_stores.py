@@ -272,7 +272,7 @@ IN_STORES = (
         "blobs are not checked for owners",
         "law 13",
         "runtime/checks.py::check_files",
-        "blobs = _referenced_blobs(session)",
+        "blobs = _referenced_blobs(tree)",
         "blobs: list[str] = []",
         (f"{FOREIGN}::test_every_file_that_is_not_private_is_reported",),
     ),

@@ -15,6 +15,7 @@ from wakelog.log.entry import ContextEntry, Message, Queued, Spawned
 from wakelog.projections.branch_state import branch_state
 from wakelog.questions import open_questions, resolve_question
 from wakelog.reading import read_log
+from wakelog.runtime import live
 from wakelog.runtime.interface import SubagentTask
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import declared_tools
@@ -23,6 +24,7 @@ from wakelog.runtime.user_actions import request_cancel
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 from wakelog.tools.subagent import SubagentProfile, SubagentTool
+from wakelog.watcher import Subscription
 
 
 def _hand_over(*prompts):
@@ -181,6 +183,22 @@ def test_cancels_of_other_processes_are_seen():
 
     found, wanted = asyncio.run(watched())
     assert found == wanted
+
+
+def test_work_that_ends_at_once_starts_no_watch(monkeypatch):
+    """RUN-12: watching a session takes a thread; work that needs less time than that does not wait for it."""
+    monkeypatch.setattr(live, "_UNWATCHED_S", 3_600.0)
+    monkeypatch.setattr(Subscription, "start", lambda *_: pytest.fail("a watch was started"))
+    session = Session.create(MemoryStore())
+
+    async def worked():
+        watching = asyncio.ensure_future(LiveRuntime(session.store).wait_for_cancel(session, session.last_seq))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not watching.done()
+        watching.cancel()
+
+    asyncio.run(worked())
 
 
 def test_tools_of_the_caller_replace_built_in_ones(tmp_path):

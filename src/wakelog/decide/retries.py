@@ -81,7 +81,7 @@ def _calls_since_last_message(branch: Branch) -> list[tuple[ModelCall, int]]:
     return [
         (annotation.value, annotation.seq)
         for annotation in branch.annotations
-        if isinstance(annotation.value, ModelCall)
+        if type(annotation.value) is ModelCall
         and annotation.value.purpose == "reply"
         and annotation.value.parent_id in on_branch
     ]
@@ -115,7 +115,7 @@ def overflow_limit(snapshot: Snapshot) -> int:
     failed = {
         node.value.call_id
         for node in snapshot.branch.nodes
-        if isinstance(node.value, Failed) and node.value.error is not None and node.value.error.kind == CONTEXT_OVERFLOW
+        if type(node.value) is Failed and node.value.error is not None and node.value.error.kind == CONTEXT_OVERFLOW
     }
     calls = [call for call, _ in _calls_since_last_message(snapshot.branch) if call.key in failed]
     shortest = min((call.tokens_estimate or 0 for call in calls), default=0)

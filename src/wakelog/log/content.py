@@ -143,7 +143,7 @@ class Reply(BaseMessage, frozen=True, kw_only=True, tag="assistant"):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of this reply, in order."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if type(part) is ToolCall])
 
 
 class ToolResult(BaseMessage, frozen=True, kw_only=True, tag="toolResult"):

@@ -10,35 +10,41 @@ megabytes: it stores a 64-bit hash of each id, salted by process so that collisi
 import hashlib
 import re
 from array import array
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
 
 from wakelog.errors import BadId
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 RANDOM_BYTES = 10
-_BASE32_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-# Ten bits at a time: five pairs of digits for the time and eight for the random bits.
-_DIGIT_PAIRS = [high + low for high in _BASE32_DIGITS for low in _BASE32_DIGITS]
-_TIME_SHIFTS = range(40, -1, -10)
-_RANDOM_SHIFTS = range(70, -1, -10)
+_ID_CHARS = 26
+_BASE32_DIGITS = bytes.maketrans(bytes(range(32)), b"0123456789abcdefghjkmnpqrstvwxyz")
 
 
 def new_id(now_ms: int, random_bytes: bytes) -> str:
     """Return a new id from the time and `RANDOM_BYTES` random bytes."""
     if len(random_bytes) != RANDOM_BYTES or not 0 <= now_ms < 1 << 48:
         raise BadId(f"an id is made from 48 bits of time and {RANDOM_BYTES} random bytes")
-    return _time_digits(now_ms) + _digits(int.from_bytes(random_bytes, "big"), _RANDOM_SHIFTS)
+    return _in_base32(now_ms << 8 * RANDOM_BYTES | int.from_bytes(random_bytes, "big"))[-_ID_CHARS:]
 
 
-@lru_cache(maxsize=4)
-def _time_digits(now_ms: int) -> str:
-    """Return the first ten digits. Cached, because entries come in bursts and share them."""
-    return _digits(now_ms, _TIME_SHIFTS)
+def _spreading_steps() -> Iterator[tuple[int, int, int]]:
+    """Yield the steps from 160 bits to 32 bytes of 5 bits each: the lower halves, the upper halves, and their shift.
+
+    Each step moves the upper half of every group of bits away from the lower half, so that bytes begin at both.
+    """
+    for bits, byte_count in ((80, 16), (40, 8), (20, 4), (10, 2), (5, 1)):
+        lower = sum(((1 << bits) - 1) << at for at in range(0, 32 * 8, 2 * 8 * byte_count))
+        yield lower, lower << bits, 8 * byte_count - bits
 
 
-def _digits(value: int, shifts: range) -> str:
-    return "".join([_DIGIT_PAIRS[value >> shift & 1023] for shift in shifts])
+_SPREADING_STEPS = tuple(_spreading_steps())
+
+
+def _in_base32(value: int) -> str:
+    """Return a number of at most 160 bits as 32 digits, converted all at once, which is faster than one by one."""
+    for lower, upper, shift in _SPREADING_STEPS:
+        value = value & lower | (value & upper) << shift
+    return value.to_bytes(32, "big").translate(_BASE32_DIGITS).decode()
 
 
 def is_id(text: str) -> bool:

@@ -21,32 +21,41 @@ _RECORD_BOUNDARY = b'"}{"'
 
 
 class SealChain:
-    """The current end of a seal chain: the last h, and a hash of all bytes since. It only moves forward."""
+    """The current end of a seal chain: the last h, and a hash of the bytes since, if any. It only moves forward."""
 
     def __init__(self, h: str = "") -> None:
         self._continue_from(h)
 
     def _continue_from(self, h: str) -> None:
         self.h = h
-        self._hash = hashlib.sha256(h.encode())
+        self._last = h.encode()
+        self._unsealed: hashlib._Hash | None = None
 
     def add_unsealed(self, raw: bytes) -> None:
         """Add bytes without a seal; the next seal covers them."""
-        self._hash.update(raw)
+        if self._unsealed is None:
+            self._unsealed = hashlib.sha256(self._last)
+        self._unsealed.update(raw)
+
+    def _hash_with(self, raw: bytes) -> str:
+        """Return the h of a line with these bytes before its seal."""
+        if self._unsealed is None:
+            # One call for the common case: every append computes a seal.
+            return hashlib.sha256(self._last + raw).hexdigest()
+        self._unsealed.update(raw)
+        return self._unsealed.hexdigest()
 
     def seal(self, body: bytes, seq: int) -> bytes:
         """Return the sealed line of an encoded body; the chain then ends there."""
         head = b'{"v":%d,"seq":%d,%b' % (FORMAT_VERSION, seq, body[1:-1])
-        self._hash.update(head)
-        h = self._hash.hexdigest()
+        h = self._hash_with(head)
         self._continue_from(h)
-        return b'%b,"h":"%b"}' % (head, h.encode())
+        return b'%b,"h":"%b"}' % (head, self._last)
 
     def accept(self, raw: bytes) -> bool:
         """Add a sealed line (without LF) and return whether its seal is right. Continues from the h it reads."""
-        self._hash.update(raw[:-SEAL_BYTES])
         h = sealed_hash(raw).decode()
-        right = self._hash.hexdigest() == h
+        right = self._hash_with(raw[:-SEAL_BYTES]) == h
         self._continue_from(h)
         return right
 

@@ -9,6 +9,7 @@ and reported as `bridged`. It becomes the head if entries are missing since the 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -43,6 +44,7 @@ _SUBJECT_FIELDS = {
 }
 # Types that session-wide projections look up at every step; entries of these types are few.
 _INDEXED_TYPES = frozenset((Activity, Compaction, Queued, Terminated))
+_seq = attrgetter("seq")
 # Annotations whose reply always precedes them in the log.
 _TYPES_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
 
@@ -369,7 +371,3 @@ def subject_id(value: Body) -> str | None:
     field = _SUBJECT_FIELDS.get(type(value))
     named: str | None = getattr(value, field) if field is not None else None
     return named
-
-
-def _seq(entry: Entry) -> int:
-    return entry.seq

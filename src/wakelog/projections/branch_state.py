@@ -5,7 +5,8 @@ tail gives the same state as reading the whole log, and later damage to older li
 needs three changes: a field in `CarriedState`, its step here, and the test that compares both ways of reading.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ from wakelog.log.entry import (
     UndeliveredReply,
 )
 from wakelog.log.tree import Branch
+
+_seq = attrgetter("seq")
 
 # ── branch ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,7 +84,7 @@ def branch_state(branch: Branch) -> BranchState:
     state, start, since = BranchState(), 0, -1
     for at in range(len(branch.nodes) - 1, -1, -1):
         value = branch.nodes[at].value
-        if isinstance(value, Compaction) and value.state is not None:
+        if type(value) is Compaction and value.state is not None:
             own = at >= branch.inherited
             state, start = initial_branch_state(value.state, own=own), at + 1
             # The carried state does not include the model call for the summary, which ends in this compaction.
@@ -90,10 +93,10 @@ def branch_state(branch: Branch) -> BranchState:
             break
     for node in branch.nodes[start:]:
         apply_node(state, node)
-    state.answers += _failed_compactions(branch, start, since)
     own_nodes = branch.nodes[max(branch.inherited, start) :]
-    annotations = (annotation for annotation in branch.annotations if annotation.seq > since)
-    _apply_open_work(state, sorted((*own_nodes, *annotations), key=lambda entry: entry.seq))
+    annotations = [annotation for annotation in branch.annotations if annotation.seq > since]
+    state.answers += _failed_compactions((*_inherited_annotations(branch, start), *annotations))
+    _apply_open_work(state, sorted((*own_nodes, *annotations), key=_seq))
     return state
 
 
@@ -128,15 +131,16 @@ def initial_branch_state(carried: CarriedState, *, own: bool) -> BranchState:
 
 def _apply_message(state: BranchState, message: AnyMessage) -> None:
     """Update the state by one message."""
-    if isinstance(message, Reply):
+    # Exact types, here and below: a failed `isinstance` of a struct is slow, and every decision makes hundreds.
+    if type(message) is Reply:
         state.ends_in, state.steps = "reply", state.steps + 1
         state.answers += message.call_id is not None
         if message.model is not None:
             state.answered_model, state.answered_provider = message.model, message.provider
-    elif isinstance(message, ToolResult):
+    elif type(message) is ToolResult:
         # A cancelled turn stays cancelled while its open tool calls get their results.
         state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
-    elif isinstance(message, Prompt | Note):
+    elif type(message) is Prompt or type(message) is Note:
         state.ends_in, state.steps = "prompt", 0
 
 
@@ -156,12 +160,16 @@ def _ends_model_call(node: Entry) -> bool:
     return False
 
 
-def _failed_compactions(branch: Branch, start: int, since: int) -> int:
-    """Return the number of failed model calls for a summary: they leave a `partial` annotation instead of a node."""
+def _inherited_annotations(branch: Branch, start: int) -> list[Entry]:
+    """Return the inherited annotations of the nodes since the last compaction."""
     here = {node.id for node in branch.nodes[max(0, start - 1) : branch.inherited]}
-    inherited = [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
-    annotations = (*inherited, *(annotation for annotation in branch.annotations if annotation.seq > since))
-    return sum(type(annotation.value) is Partial and annotation.value.error is not None for annotation in annotations)
+    return [annotation for annotation in branch.inherited_annotations if annotation.value.parent_id in here]
+
+
+def _failed_compactions(annotations: Sequence[Entry]) -> int:
+    """Return the number of failed model calls for a summary: they leave a `partial` annotation instead of a node."""
+    partials = [annotation.value for annotation in annotations if type(annotation.value) is Partial]
+    return sum(partial.error is not None for partial in partials)
 
 
 def _apply_settings(state: BranchState, node: Entry) -> None:
@@ -180,11 +188,12 @@ def _apply_settings(state: BranchState, node: Entry) -> None:
 
 
 def _apply_open_work(state: BranchState, entries: Iterable[Entry]) -> None:
-    opened = OpenWork(state)
+    opened, find_step = OpenWork(state), _APPLY_BY_TYPE.get
     for entry in entries:
-        step = _APPLY_BY_TYPE.get(type(entry.value))
+        value = entry.value
+        step = find_step(type(value))
         if step is not None:
-            step(opened, entry.value)
+            step(opened, value)
     opened.write_into(state)
 
 
@@ -234,15 +243,15 @@ class OpenWork:
     def add_message(self, message: Message) -> None:
         """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
         body = message.message
-        if isinstance(body, Reply):
+        if type(body) is Reply:
             # It goes to the channels of the model call that made it, which has the same parent.
             call = self.model_calls.pop(message.id, None)
             if call is not None and call.parent_id == message.parent_id:
                 self.undelivered.update(dict.fromkeys((message.id, channel) for channel in call.channels))
-        elif isinstance(body, Prompt):
+        elif type(body) is Prompt:
             self.queue.pop(body.queued_id or "", None)
             self.drop_cancels()
-        elif isinstance(body, ToolResult) and self.attention:
+        elif type(body) is ToolResult and self.attention:
             self._close_questions_about(body)
 
     def add_queued(self, queued: Queued) -> None:

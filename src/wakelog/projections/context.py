@@ -62,7 +62,7 @@ def active_part(branch: Branch) -> ActivePart:
 def _last_compaction(nodes: tuple[Entry, ...]) -> tuple[int, Compaction | None]:
     for at in range(len(nodes) - 1, -1, -1):
         value = nodes[at].value
-        if isinstance(value, Compaction):
+        if type(value) is Compaction:
             return at, value
     return 0, None
 
@@ -175,8 +175,11 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
 
 def estimate_tokens(parts: Sequence[AnyPart]) -> int:
     """Return ceil(UTF-8 bytes / 4), plus a fixed number per image and per recording; the same for every provider."""
-    size = sum(_part_bytes(part) for part in parts)
-    return -(-size // 4) + sum(_MEDIA_TOKENS.get(type(part), 0) for part in parts)
+    size = media = 0
+    for part in parts:
+        size += _part_bytes(part)
+        media += _MEDIA_TOKENS.get(type(part), 0)
+    return -(-size // 4) + media
 
 
 def message_tokens(message: ContextMessage) -> int:

@@ -93,12 +93,13 @@ def open_tool_calls(branch: Branch) -> tuple[OpenToolCall, ...]:
     """Return the tool calls of the active part that have no result, in log order."""
     calls: list[tuple[Entry, ToolCall]] = []
     for node in active_part(branch).nodes:
-        if not isinstance(node.value, Message):
+        value = node.value
+        if type(value) is not Message:
             continue
-        message = node.value.message
-        if isinstance(message, Reply):
+        message = value.message
+        if type(message) is Reply:
             calls += [(node, call) for call in message.tool_calls]
-        elif isinstance(message, ToolResult):
+        elif type(message) is ToolResult:
             _close_tool_call(calls, message)
     return tuple(_open_tool_call(branch, reply, call) for reply, call in calls)
 
@@ -176,7 +177,7 @@ def _interrupted_call_id(branch: Branch) -> str | None:
     calls = [
         annotation
         for annotation in branch.annotations
-        if isinstance(annotation.value, ModelCall)
+        if type(annotation.value) is ModelCall
         and annotation.value.purpose == "reply"
         and annotation.value.parent_id == branch.tip.id
     ]

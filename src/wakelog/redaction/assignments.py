@@ -95,7 +95,6 @@ def _row(
     check: _Check,
     *,
     clues: tuple[str, ...],
-    needs: str = "",
     escapes: bool = False,
     any_case: bool = True,
     unless: str = NEVER,
@@ -112,7 +111,6 @@ def _row(
         check=check,
         yields=True,
         clues=clues,
-        needs=needs,
         any_case=any_case,
         unless=unless,
         before=before,
@@ -174,9 +172,9 @@ _PREFIX: Piece = ("", "b", "u", "r", "@")
 _MORE_UPPER: Piece = ("", [("", "_"), Run("0-9", 1, 3)], [("", "_"), ("KEY", "ACCESS_KEY", "KEY_BASE", "VALUE")], "S")
 
 
-def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str, ...], needs: str = "") -> list[Shape]:
+def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str, ...]) -> list[Shape]:
     """Build the shapes for all forms of assignment to the names of one kind."""
-    row = partial(_row, clues=clues, needs=needs)
+    row = partial(_row, clues=clues)
     bare, quoted, env = (_checked(kind, form, is_name) for form in _FORMS)
     given = _checked(kind, "bare", lambda before, kept, form: before[:1] == "-" and is_name(before, kept, form))
     # The words of `_KEYS` include the dash themselves.
@@ -222,7 +220,7 @@ def _is_mixed(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - onl
     return any(map(str.isdigit, value)) and any(map(str.isupper, value)) and any(map(str.islower, value))
 
 
-def _pgpass(start: str, needs: str) -> Shape:
+def _pgpass(start: str) -> Shape:
     """Build the shape of `host:port:database:user:password`, with port 5432, or `*` for host and port."""
     return Shape(
         kind="assignment",
@@ -233,7 +231,7 @@ def _pgpass(start: str, needs: str) -> Shape:
         rest=r"^\s:\"'\\",
         behind=":",
         before=r"(?<![:*])",
-        needs=needs,
+        needs=":",
         check=_is_pgpass,
         yields=True,
     )
@@ -275,7 +273,7 @@ _UNNAMED = (
         check=_is_netrc,
         yields=True,
     ),
-    *(_pgpass(*start) for start in ((":5432:", "5"), ("*:*:", "*"))),
+    *(_pgpass(start) for start in (":5432:", "*:*:")),
     Shape(
         kind="assignment",
         starts=("-u", "--user", "--proxy-user"),
@@ -284,7 +282,7 @@ _UNNAMED = (
         rest=r"^\s\"'\\",
         unless=r"\$",
         before=r"(?<=[\s\"'])",
-        needs="curl",
+        needs=":",
         check=_is_curl_user,
         yields=True,
     ),
@@ -305,7 +303,7 @@ ASSIGNMENTS: tuple[Shape, ...] = (
     *_rows(_PASSWORDS, "password", _is_password_name, ("pass",)),
     *_rows(_SECRETS, "secret", _is_secret_name, ("ecret",)),
     *_rows(_TOKENS, "token", _is_token_name, ()),
-    *_rows(_KEYS, "token", _is_key_name, ("key",), "key"),
+    *_rows(_KEYS, "token", _is_key_name, ("key",)),
 )
 ASSIGNMENT = ASSIGNMENTS[-1]
 """One of the assignment shapes: all have the same word and the same mark."""

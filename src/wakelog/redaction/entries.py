@@ -156,22 +156,19 @@ def redact_entry(body: _Body, rules: int = RULES_VERSION, rule: RedactMode = "as
 
 def _has_secret(within: Any, rules: int, rule: RedactMode) -> bool:
     """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
+    fields = _SEARCHED_FIELDS if rules >= 2 else _SEARCHED_UNDER_RULES_1
     undone: list[Any] = [within]
     while undone:
         value = undone.pop()
-        if isinstance(value, str):
+        searched = fields[type(value)]
+        if searched is not None:
+            names, keys_only = searched
+            undone += [found for name in names if (found := getattr(value, name))]
+            if keys_only and _has_secret([getattr(value, name) for name in keys_only], rules, "keys"):
+                return True
+        elif isinstance(value, str):
             if holds_secret(value, rule):
                 return True
-        elif isinstance(value, msgspec.Struct):
-            by_keys = KEYS_ONLY.get(type(value), ())
-            for name in redacted_fields(type(value), rules):
-                found = getattr(value, name)
-                if not found:
-                    continue
-                if name not in by_keys:
-                    undone.append(found)
-                elif _has_secret(found, rules, "keys"):
-                    return True
         elif isinstance(value, _SEQUENCES):
             undone += value
         elif isinstance(value, dict):
@@ -179,6 +176,29 @@ def _has_secret(within: Any, rules: int, rule: RedactMode) -> bool:
                 return True
             undone += (*value, *value.values())
     return False
+
+
+class _SearchedFields(dict[type, tuple[tuple[str, ...], tuple[str, ...]] | None]):
+    """The fields in which secrets are searched for, by type, and those in which only keys are; None if it is no struct.
+
+    Filled on first use. A `dict` is faster than a function with a cache, and every append needs it.
+    """
+
+    def __init__(self, rules: int) -> None:
+        super().__init__()
+        self._rules = rules
+
+    def __missing__(self, kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        if not issubclass(kind, msgspec.Struct):
+            self[kind] = None
+            return None
+        names, by_keys = redacted_fields(kind, self._rules), KEYS_ONLY.get(kind, ())
+        others = tuple(name for name in names if name not in by_keys)
+        found = self[kind] = others, tuple(name for name in names if name in by_keys)
+        return found
+
+
+_SEARCHED_FIELDS, _SEARCHED_UNDER_RULES_1 = _SearchedFields(RULES_VERSION), _SearchedFields(1)
 
 
 def _redacted_copy(body: _Body, rules: int, rule: RedactMode) -> _Body:

@@ -87,6 +87,7 @@ _CLOUDS = (
         kind="azure-client-secret",
         starts=("Q~",),
         clues=("~",),
+        needs="~",
         body=[Run("A-Za-z0-9_~.-", 31, 31)],
         before="(?<=[A-Za-z0-9_~.]{3}[0-9])",
         rest="A-Za-z0-9_~.-",
@@ -247,7 +248,7 @@ _GENERIC = (
         ],
         body=[Run("A-Za-z0-9+/=", 16, 16)],
         before=ANYWHERE,
-        needs="key",
+        clues=("begin ",),
         # Lines of base64 with their separators, up to the next five dashes.
         rest=r"A-Za-z0-9+/=\s\\\"',:|>-",
         until="-----",
@@ -272,7 +273,6 @@ _GENERIC = (
     Shape(
         kind="bearer-token",
         starts=("bearer",),
-        clues=("earer",),
         kept=[Run(r"\s", 1, 2)],
         # A run of 20 to 39 characters without digits is taken for words.
         unless=rf"{_PLACEHOLDER}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
@@ -293,7 +293,6 @@ _GENERIC = (
         kind="api-key",
         starts=("x-api-key", "x-goog-api-key"),
         clues=("api-key",),
-        needs="key",
         kept=[_ASSIGNED],
         unless=rf"{_PLACEHOLDER}|[A-Za-z._~+/=-]{{20,39}}(?![{_BEARER}])",
         body=[Run(_BEARER, 20, 64)],

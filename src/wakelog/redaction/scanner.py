@@ -2,12 +2,13 @@
 
 Almost every key contains a long run of certain characters, which are rare in ordinary text: the text is translated into
 ones and blanks, and runs of ones are searched for. Shapes without such a run are found by a word that each of them
-contains. The beginnings themselves are searched for only around these finds. This is a pre-filter: an extra position
-only costs time, a missing one would be a missed secret.
+contains. The words are grouped by their rarest character, and each group is one search through the text. The beginnings
+themselves are searched for only around these finds. This is a pre-filter: an extra position only costs time, a missing
+one would be a missed secret.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, reduce
 from typing import TypeAlias
 
@@ -15,13 +16,15 @@ from wakelog.redaction.shapes import LOOK_BEHIND, WORD_CHARS, Piece, Run, Shape,
 
 # The position of the start word of a shape, and the shapes it may belong to.
 Position: TypeAlias = tuple[int, tuple[Shape, ...]]
-# A word without which the search is skipped, and the words to search for, with how far before each a secret may begin.
-_Clue: TypeAlias = tuple[bytes, list[tuple[bytes, int]]]
+# A search for some words in a text in lower case, and how far before its match a secret may begin.
+_Clue: TypeAlias = tuple[Callable[[bytes, int], re.Match[bytes] | None], int]
 # A prefix of a start word, whether case is ignored, what must precede it, and whether the shape yields.
 _StartPrefix: TypeAlias = tuple[str, bool, re.Pattern[str], bool]
 # For shorter texts, checking every position costs less than searching for runs and clues first.
 SHORT_TEXT_CHARS = 120
 _KNOWN_MAX = 1024
+# Characters from frequent to rare, in prose and in code. Others count as more frequent.
+_RARITY = " ./etaoinsrhldcum-fgpywbvkxjqz"
 
 
 class Runs:
@@ -33,6 +36,10 @@ class Runs:
         self._far = far
         self._ones = bytes(ord("1" if chr(code) in self._signs else " ") for code in range(256))
         self._run = b"1" * least
+
+    def may_occur(self, signs: bytes) -> bool:
+        """Whether a text contains such a run."""
+        return self._run in signs.translate(self._ones)
 
     def around(self, signs: bytes, at: int) -> list[tuple[int, int]]:
         """Return the ranges in which a secret with such a run may begin."""
@@ -84,8 +91,11 @@ def _chars_of(signs: str) -> str:
     return "".join(re.findall(f"[{signs}]", bytes(range(256)).decode("latin-1")))
 
 
+_CODE_CHARS = "A-Za-z0-9_+/=%-"
 _WORDS = Runs(WORD_CHARS, 20, far=12)
-_CODES = Runs("A-Za-z0-9_+/=%-", 40, far=50)
+_CODES = Runs(_CODE_CHARS, 40, far=50)
+# Without such a run a text has neither of the two: one search through it instead of two.
+_EITHER = Runs(_CODE_CHARS, 20, far=0)
 
 
 class Finder:
@@ -176,33 +186,38 @@ class Finder:
 
     def _stretches(self, signs: bytes, at: int) -> list[tuple[int, int]]:
         """Return the ranges to search, in order."""
-        found = _WORDS.around(signs, at) + _CODES.around(signs, at)
+        found = _WORDS.around(signs, at) + _CODES.around(signs, at) if _EITHER.may_occur(signs) else []
         lowered = signs.lower()
-        for needs, words in self._clues:
-            if needs and needs not in lowered:
+        for needs, clues in self._clues.items():
+            if needs not in lowered:
                 continue
-            for word, far in words:
-                place = lowered.find(word, at)
-                while place >= 0:
+            for search, far in clues:
+                clue = search(lowered, at)
+                while clue:
+                    place = clue.start()
                     found.append((max(at, place - far), place + 1))
-                    place = lowered.find(word, place + 1)
+                    clue = search(lowered, place + 1)
         found.sort()
         return found
 
     @cached_property
-    def _clues(self) -> list[_Clue]:
-        """The words to search for shapes without a run: no duplicates, and no word that contains another one."""
-        found: dict[str, dict[str, None]] = {}
+    def _clues(self) -> dict[bytes, list[_Clue]]:
+        """The searches for shapes without a run, by the character without which they are skipped.
+
+        No word is searched for twice, and none that contains another one.
+        """
+        words: dict[str, dict[str, None]] = {}
         hidden = [shape for shape in self.shapes if not (_WORDS.identifies(shape) or _CODES.identifies(shape))]
         for shape in hidden:
-            found.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
-        always = [word for needs, words in found.items() if needs in ("", *words) for word in words]
-        kept = [(needs, _shortest(words, always)) for needs, words in found.items()]
-        return [
-            (needs.encode(), [(word.encode(), self._far(word, hidden)) for word in words])
-            for needs, words in kept
-            if words
-        ]
+            words.setdefault(shape.needs, {}).update(dict.fromkeys(map(str.lower, shape.clues or shape.starts)))
+        kept = {needs.encode(): _shortest(named, words.get("", ())) for needs, named in words.items()}
+        return {needs: [self._clue(group, hidden) for group in _grouped(named)] for needs, named in kept.items()}
+
+    def _clue(self, words: list[str], shapes: list[Shape]) -> _Clue:
+        """Return the search for words that share their rarest character; a match begins there."""
+        patterns = [re.escape(word[_rarest(word) :]) + f"(?<={re.escape(word)})" for word in words]
+        far = max(_rarest(word) + self._far(word, shapes) for word in words)
+        return re.compile("|".join(patterns).encode()).search, far
 
     def _far(self, word: str, shapes: list[Shape]) -> int:
         """Return the maximum distance from the beginning of a secret to a clue for it."""
@@ -261,6 +276,19 @@ def _begins_with(shape: Shape, other: Shape) -> bool:
 
 def _name_of(shape: Shape) -> str:
     return f"(?i:{shape.name.pattern})" if shape.any_case else f"(?:{shape.name.pattern})"
+
+
+def _rarest(word: str) -> int:
+    """Return the position of the rarest character of a word."""
+    return max(range(len(word)), key=lambda at: _RARITY.find(word[at]))
+
+
+def _grouped(words: Iterable[str]) -> Iterable[list[str]]:
+    """Return the words in groups that share their rarest character."""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word[_rarest(word)], []).append(word)
+    return groups.values()
 
 
 def _shortest(words: Iterable[str], always: Iterable[str]) -> list[str]:

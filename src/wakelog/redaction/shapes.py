@@ -56,8 +56,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     `kept` stays readable before the mark; if it is None, the mark replaces the start word too. `unless` (tested at the
     body) excludes lookalikes. `before` must match before the start word, `behind` must not match after the body. `rest`
     are the characters that continue a recognised secret, without limit, or up to the text `until`. Every secret
-    contains one of `clues` near its beginning: these are faster to search for than the start words. `needs` is a word
-    that is in every secret, directly after it, or at most `LOOK_BEHIND` characters before it.
+    contains one of `clues` near its beginning: these are faster to search for than the start words. `needs` is a
+    character that is in every secret or directly after it.
 
     `check` decides whether a match is a secret; it gets the text before the match (at most `LOOK_BEHIND` characters),
     the kept part, and the body. The position of a shape that `yields` is that of its body: the kept part is a name that

@@ -104,7 +104,7 @@ _ERROR_MAX_CHARS = 1_000
 async def deliver(step: Step, decision: Deliver) -> None:
     """Send a finished reply to one channel."""
     channel, reply_id = decision.channel, decision.reply_id
-    attempt, text = count_model_calls(step.branch, reply_id), _reply_text(step, reply_id)
+    attempt, text = max(1, count_model_calls(step.branch, reply_id)), _reply_text(step, reply_id)
     # A channel that missed a restart of the reply may hold other text under the same id.
     resets = attempt > 1 and failed_attempts(step.state, reply_id, channel) > 0
 
@@ -148,12 +148,9 @@ def _fault_report(step: Step, error: Exception) -> FaultReport:
 
 
 def count_model_calls(branch: Branch, reply_id: str) -> int:
-    """Return the number of model calls that were made for a reply, at least 1."""
-    calls = sum(
-        isinstance(annotation.value, ModelCall) and annotation.value.reply_id == reply_id
-        for annotation in branch.annotations
-    )
-    return max(1, calls)
+    """Return the number of model calls on a branch that were made for a reply."""
+    calls = [annotation.value for annotation in branch.annotations if type(annotation.value) is ModelCall]
+    return sum(call.reply_id == reply_id for call in calls)
 
 
 def _reply_text(step: Step, reply_id: str) -> str:

@@ -12,6 +12,7 @@ from wakelog.errors import NoAccess, NotFound, Untrusted, UsageError
 from wakelog.log.entry import Entry, Origin
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.references import blob_references_in
+from wakelog.log.tree import Tree
 from wakelog.ports.runtime import CheckedProvider, OpenProvider
 from wakelog.ports.stores import Exposure, Store
 from wakelog.projections.branch_state import BranchState
@@ -56,9 +57,10 @@ def check_files(session: Session) -> None:
     These are the store, the session's log, locks and journals, the logs that a fork reads through, and the blobs that
     its entries name.
     """
-    blobs = _referenced_blobs(session)
+    tree = session.tree
+    blobs = _referenced_blobs(tree)
     found = [*session.store.custody(session.name, blobs=blobs)]
-    for parent in _ancestor_names(session):
+    for parent in _ancestor_names(session.store, tree.header.parent):
         found += session.store.custody(parent)
     raise_if_exposed(f"{session.name} cannot be run", found)
 
@@ -82,31 +84,29 @@ def exposure_hint(exposure: Exposure) -> str:
     return f"check what it holds, then `{exposure.remedy}`; or {accept}" if exposure.remedy else accept
 
 
-def _referenced_blobs(session: Session) -> list[str]:
+def _referenced_blobs(tree: Tree) -> list[str]:
     """Return the digests of the blobs that the loaded entries of a session name."""
     digests: dict[str, None] = {}
-    for entry in _entries(session):
-        if b"sha256:" in entry.raw:
+    for entry in _entries(tree):
+        if b'"digest"' in entry.raw:
             digests.update(dict.fromkeys(digest for digest, _ in blob_references_in(entry.raw)))
     return list(digests)
 
 
-def _entries(session: Session) -> Iterator[Entry]:
-    tree = session.tree
+def _entries(tree: Tree) -> Iterator[Entry]:
     yield from tree.nodes.values()
     for node in tree.nodes:
         yield from tree.annotations(node)
 
 
-def _ancestor_names(session: Session) -> Iterator[str]:
+def _ancestor_names(store: Store, origin: Origin | None) -> Iterator[str]:
     """Yield the names of the sessions that a fork inherits from, nearest first, up to one that cannot be read."""
-    origin: Origin | None = session.tree.header.parent
     for _ in range(_FORKS_MAX):
         if origin is None or origin.kind != "fork":
             return
         try:
-            name = session.store.name(origin.session)
-            first = read_session_header(session.store, name)
+            name = store.name(origin.session)
+            first = read_session_header(store, name)
         except (NotFound, NoAccess):
             # Reading the fork reports this.
             return

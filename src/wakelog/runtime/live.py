@@ -28,6 +28,9 @@ from wakelog.tools.function_tool import as_tools
 from wakelog.tools.mcp import ServerPool, mcp_tools
 from wakelog.tools.subagent import SubagentTool
 
+# How long work runs before the log is watched for a request to cancel it.
+_UNWATCHED_S = 0.02
+
 
 class LiveRuntime(Runtime):
     """The runtime of a real process. `tools` and `hooks` extend the built-in ones and override equal names.
@@ -77,6 +80,8 @@ class LiveRuntime(Runtime):
 
     async def wait_for_cancel(self, session: Session, seq: int) -> Queued:
         """See `Runtime`. Store outages are waited out without blocking."""
+        # Watching starts a thread, and many tool runs end sooner. A cancel made before is found by the first read.
+        await asyncio.sleep(_UNWATCHED_S)
         entry = await wait_for_entry(session.store, session.name, after=seq, is_wanted=_is_cancel)
         assert isinstance(entry.value, Queued)
         return entry.value

@@ -190,7 +190,8 @@ class _ModelCallRun:
         self.step.runtime.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
     async def _begin_on_channels(self) -> None:
-        attempt = count_model_calls(self.step.session.branch(self.step.tip), self.reply_id)
+        # This call was written by this step, after the branch it decided on.
+        attempt = count_model_calls(self.step.branch, self.reply_id) + 1
 
         async def begin(channel: Channel) -> None:
             await channel.begin(self.reply_id, attempt)

@@ -30,6 +30,9 @@ from wakelog.stores.jsonl.folder import Folder
 from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file_lock
 from wakelog.stores.process_identity import ProcessIdentity, boot_id, seconds_since_boot, this_process
 
+_RECORD_BYTES = 512
+_READS_MAX = 3
+
 
 class LeaseRecord(msgspec.Struct, frozen=True):
     """The content of a lease file. `expires` is in seconds since boot."""
@@ -52,13 +55,14 @@ class LeaseFiles:
 
         A lost record is harmless for fences: they are seqs of the log, so they still grow.
         """
-        content = self._folder.read_small(".locks", f"{name}.lease")
-        if not content:
-            return None
-        try:
-            return msgspec.json.decode(content, type=LeaseRecord)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+        for _ in range(_READS_MAX):
+            content = self._folder.read_small(".locks", f"{name}.lease")
+            if not content:
+                return None
+            # Without the append lock, the record may be read while it is written.
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return msgspec.json.decode(content, type=LeaseRecord)
+        return None
 
     def in_force(self, name: str) -> LeaseRecord | None:
         """The record, if its lease is in force: same boot, not expired, process not known to be dead; else None."""
@@ -70,7 +74,7 @@ class LeaseFiles:
     def write(self, name: str, lease: Lease, ttl_s: float) -> None:
         """Write a lease of this process that expires after `ttl_s` seconds."""
         record = LeaseRecord(lease.holder, lease.fence, self._now() + ttl_s, this_process())
-        self._folder.replace_small(msgspec.json.encode(record), ".locks", f"{name}.lease")
+        self._write(name, record)
 
     def files(self, name: str) -> tuple[str, ...]:
         """The paths of a session's lock file and lease file, which need not exist."""
@@ -79,8 +83,11 @@ class LeaseFiles:
 
     def end(self, name: str, record: LeaseRecord) -> None:
         """Let a record expire now. The file stays, as the highest fence so far."""
-        over = msgspec.structs.replace(record, expires=0.0)
-        self._folder.replace_small(msgspec.json.encode(over), ".locks", f"{name}.lease")
+        self._write(name, msgspec.structs.replace(record, expires=0.0))
+
+    def _write(self, name: str, record: LeaseRecord) -> None:
+        # With blanks to a fixed size, so that the next record fits into the same bytes.
+        self._folder.rewrite_small(msgspec.json.encode(record).ljust(_RECORD_BYTES), ".locks", f"{name}.lease")
 
 
 _OPEN_MAX = 128
