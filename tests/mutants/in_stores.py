@@ -435,14 +435,6 @@ IN_STORES = (
         (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_blocks_no_writer",),
     ),
     Mutant(
-        "locks of other sessions are held while one is waited for",
-        "LOG-10",
-        "stores/jsonl/store.py::JsonlStore.append_all",
-        "self._take_some(held, waiting, NO_WAIT, most=open_max())",
-        "self._take_some(held, waiting, self.folder.lock_wait, most=open_max())",
-        (f"{STOPPED}::test_one_stuck_session_does_not_fail_a_group",),
-    ),
-    Mutant(
         "a reader waits for the append lock",
         "law 9",
         "stores/jsonl/folder.py::_is_lock_free",
