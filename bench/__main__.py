@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from bench.appends import many_writers, one_writer
+from bench.appends import one_writer
 from bench.commands import listing, searching
 from bench.first_request import first_request
 from bench.forks import forking
@@ -53,7 +53,6 @@ Concern = Callable[[str, Words], Iterator[Figure]]
 def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     """Yield everything that is measured, by name, in the order of the document."""
     yield "append", one_writer
-    yield "writers", many_writers
     for opening in (files, sqlite, postgres):
         yield opening.__name__, partial(stores, opening=opening)
     yield "load", load
