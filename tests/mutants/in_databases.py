@@ -126,9 +126,9 @@ IN_DATABASES = (
     Mutant(
         "appends that come together are not synced",
         "law 4",
-        "stores/jsonl/store.py::JsonlStore._write_all",
-        "return is_due",
-        "return False",
+        "stores/jsonl/store.py::JsonlStore._sync_group",
+        "self._syncs.sync(logs)",
+        "[None] * len(logs)",
         ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),
     Mutant(
