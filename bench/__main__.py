@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from bench.appends import many_writers, one_writer, to_database
+from bench.appends import one_writer, to_database
 from bench.commands import listing, searching
 from bench.first_request import first_request
 from bench.forks import forking
@@ -55,7 +55,6 @@ def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     yield "append", one_writer
     for opening in (sqlite, postgres):
         yield "append", partial(to_database, opening=opening)
-    yield "writers", many_writers
     for opening in (files, sqlite, postgres):
         yield opening.__name__, partial(stores, opening=opening)
     yield "load", load

@@ -1,10 +1,8 @@
-"""The cost of an append beside the bare driver of its store: synced, not synced, and many writers at once."""
+"""The cost of an append beside the bare driver of its store, synced and not synced."""
 
 import os
-import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from bench.made import Words
 from bench.measure import Figure, Times, compare
@@ -17,11 +15,9 @@ from wakelog.stores.jsonl import JsonlStore
 
 GROUP = "Appending"
 SIZE = 1_000
-WRITERS = 64
 SYNCED_ROUNDS, UNSYNCED_ROUNDS = 400, 3_000
 # How much slower than the bare driver a durable append through the public API may be.
 SESSION_LIMIT = 1.25
-RATES = 5
 # The bytes that an entry adds to its text: id, parent, time, seal.
 ENVELOPE = 320
 
@@ -138,53 +134,5 @@ def _figure(what: str, floor: str, bare: Times, ours: Times, limit: float) -> Fi
     )
 
 
-def many_writers(folder: str, words: Words) -> Iterator[Figure]:
-    """64 sessions in threads beside one: a store whose syncs overlap gains, one that orders them does not."""
-    store = JsonlStore(os.path.join(folder, "many"))
-    sessions = [Session.create(store, agent=f"w{number}") for number in range(WRITERS)]
-    text = words.text(SIZE)
-    files = [Raw(os.path.join(folder, f"raw{number}")) for number in range(WRITERS)]
-    line = text.encode() + b" " * ENVELOPE + b"\n"
-    said = [lambda session=session: session.append(_reply(text)) for session in sessions]
-    written = [lambda file=file: file.append(line, durable=True) for file in files]
-    rates: dict[str, list[float]] = {"one": [], "many": [], "raw one": [], "raw many": []}
-    for _ in range(RATES):
-        rates["one"].append(_a_second(said[:1], each=60))
-        rates["many"].append(_a_second(said, each=6))
-        rates["raw one"].append(_a_second(written[:1], each=60))
-        rates["raw many"].append(_a_second(written, each=6))
-    one, many, raw_one, raw_many = (statistics.median(rate) for rate in rates.values())
-    yield Figure(
-        group=GROUP,
-        what=f"{WRITERS} sessions appending at once",
-        workload="a thread a session, durable appends through `Session.append`",
-        floor="one session, one thread",
-        goal="≥ 3 ×",
-        ratio=many / one,
-        limit=3.0,
-        at_least=True,
-        measured=f"{many:,.0f} : {one:,.0f} entries a second (bare threads: {raw_many:,.0f} : {raw_one:,.0f})",
-    )
-
-
 def _reply(text: str) -> Message:
     return Message(message=Reply(content=(Text(text=text),)))
-
-
-def _a_second(acts: Sequence[Callable[[], object]], *, each: int) -> float:
-    """Return how often per second the acts are done, each in a thread of its own."""
-    gate = threading.Barrier(len(acts) + 1)
-
-    def work(act: Callable[[], object]) -> None:
-        gate.wait()
-        for _ in range(each):
-            act()
-
-    threads = [threading.Thread(target=work, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    gate.wait()
-    start = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    return len(acts) * each / (time.perf_counter() - start)

@@ -1,10 +1,8 @@
 """Every store beside its own driver with the same bytes and the same durability, and many sessions beside one."""
 
-import asyncio
 import contextlib
 import itertools
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,6 +10,7 @@ import msgspec
 
 from bench.drivers import BareFiles, BareFts, BarePostgres, BareSqlite, BareTsvector, Driver, Finder
 from bench.made import Words, sealed, talk
+from bench.many_sessions import appending, appending_by_filesystem, running
 from bench.measure import Figure, Times, compare, show, take_turns
 from tests.servers.place import Place
 from tests.servers.postgres import own_server
@@ -23,20 +22,15 @@ from wakelog.log.timestamps import parse_ms
 from wakelog.ports.stores import Store
 from wakelog.stores import open_catalog, open_store
 from wakelog.stores.catalog.indexing import searchable_text
-from wakelog.stores.group_commit import GroupCommit
-from wakelog.stores.jsonl import JsonlStore
 
 SIZE = 1_000
 ROUNDS = 1_000
 MESSAGES = 10_000
 TAIL = 100
-RATES = 5
 LOADS, FINDS = 15, 25
 FOUND_SESSIONS = 200
 FOUND_MESSAGES = 100
 SHOWN = 50
-# How many times the durable rate of one session 64 sessions at once must reach.
-TOGETHER = {"files": 3.0, "SQLite": 8.0, "PostgreSQL": 4.0}
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -81,13 +75,14 @@ def postgres(folder: str) -> Iterator[Kind]:  # noqa: ARG001 - the server has a 
 
 
 def stores(folder: str, words: Words, *, opening: Opening) -> Iterator[Figure]:
-    """Measure appending, grouping, loading, tailing, listing and searching of one kind of store."""
+    """Measure appending, many sessions at once, loading, tailing, listing and searching of one kind of store."""
     with opening(folder) as kind:
         try:
             yield durable(kind, words)
-            yield from grouped(kind, words)
+            yield from appending(kind.name, kind.store, kind.bare, words)
             if kind.name == "files":
-                yield grouped_by_filesystem(folder, words)
+                yield appending_by_filesystem(folder, words)
+            yield running(kind.name, kind.store, words)
             yield from reading(kind, words)
             yield from finding(kind, words)
         finally:
@@ -143,92 +138,6 @@ def durable(kind: Kind, words: Words) -> Figure:
         limit=1.25,
         measured=compare(floor, ours),
     )
-
-
-def grouped(kind: Kind, words: Words) -> Iterator[Figure]:
-    """1, 8 and 64 sessions of one event loop, each waiting for its entry before it says the next.
-
-    Beside the 64 stands what the bare driver makes of as many lines at once, without tasks that wait and answers.
-    """
-    sessions = {begin(kind.store, f"group{number}"): 0 for number in range(64)}
-    texts = [words.text(SIZE) for _ in range(64)]
-    rates: dict[int, list[float]] = {1: [], 8: [], 64: []}
-    alone: list[float] = []
-    bare: list[tuple[float, float]] = []
-    for turn in range(RATES):
-        alone.append(_one_by_one(kind.store, sessions, texts))
-        bare.append(_bare(kind.bare, sessions, texts, first=10 * turn))
-        for count, rate in rates.items():
-            rate.append(asyncio.run(_together(kind.store, sessions, texts, count, each=max(10, 160 // count))))
-    one = statistics.median(alone)
-    bare_many, bare_one = (statistics.median(rate) for rate in zip(*bare, strict=True))
-    for count, rate in rates.items():
-        beside = f" (bare: {bare_many:,.0f} : {bare_one:,.0f}, {bare_many / bare_one:.1f})" if count == 64 else ""
-        yield _shared(kind, count, statistics.median(rate), one, beside)
-
-
-def grouped_by_filesystem(folder: str, words: Words) -> Figure:
-    """64 sessions as files, and one sync of the whole file system for all of them."""
-    store = JsonlStore(os.path.join(folder, "whole"), sync="filesystem")
-    sessions = {begin(store, f"group{number}"): 0 for number in range(64)}
-    texts = [words.text(SIZE) for _ in range(64)]
-    alone: list[float] = []
-    rate: list[float] = []
-    for _ in range(RATES):
-        alone.append(_one_by_one(store, sessions, texts))
-        rate.append(asyncio.run(_together(store, sessions, texts, 64, each=10)))
-    store.close()
-    kind = Kind("files", "", store, BareFiles(os.path.join(folder, "none")), BareFts(":memory:"))
-    return _shared(kind, 64, statistics.median(rate), statistics.median(alone), ' with `sync="filesystem"`')
-
-
-def _shared(kind: Kind, count: int, many: float, one: float, beside: str) -> Figure:
-    limit = TOGETHER[kind.name] if count == 64 else None
-    return Figure(
-        group=kind.group,
-        what=f"grouped appends, {count} session{'s' if count > 1 else ''} at once",
-        workload="durable appends through `GroupCommit`, each task waits for its own",
-        floor="one session's durable rate, `store.append`",
-        goal=f"≥ {limit:g} ×" if limit else "",
-        ratio=many / one,
-        limit=limit,
-        at_least=True,
-        measured=f"{many:,.0f} : {one:,.0f} entries a second{beside}",
-    )
-
-
-def _bare(bare: Driver, sessions: dict[str, int], texts: list[str], *, first: int) -> tuple[float, float]:
-    """Return the rates of the driver with a line of each session at once, and with one line after the other."""
-    lines = [body(text) + b" " * 92 for text in texts]
-    start = time.perf_counter()
-    for seq in range(first, first + 10):
-        bare.append_all([(name, seq, raw) for name, raw in zip(sessions, lines, strict=True)])
-    together = time.perf_counter()
-    for number, raw in enumerate(lines):
-        bare.append("alone", first * len(lines) + number, raw)
-    end = time.perf_counter()
-    return 10 * len(lines) / (together - start), len(lines) / (end - together)
-
-
-def _one_by_one(store: Store, sessions: dict[str, int], texts: list[str]) -> float:
-    name, bodies = next(iter(sessions)), [body(text) for text in texts]
-    start = time.perf_counter()
-    for one in bodies:
-        sessions[name] = store.append(name, one, after=sessions[name]).seq
-    return len(texts) / (time.perf_counter() - start)
-
-
-async def _together(store: Store, sessions: dict[str, int], texts: list[str], count: int, *, each: int) -> float:
-    said = {name: [body(texts[at % len(texts)]) for at in range(each)] for name in list(sessions)[:count]}
-    async with GroupCommit(store) as group:
-
-        async def say(name: str) -> None:
-            for one in said[name]:
-                sessions[name] = (await group.append(name, one, after=sessions[name])).seq
-
-        start = time.perf_counter()
-        await asyncio.gather(*map(say, said))
-        return count * each / (time.perf_counter() - start)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────

@@ -7,17 +7,32 @@ from types import ModuleType
 import pytest
 
 import bench.__main__
-from bench import appends, commands, first_request, forks, loads, picks, redaction, sizes, startup, steps, stores, tails
+from bench import (
+    appends,
+    commands,
+    first_request,
+    forks,
+    loads,
+    many_sessions,
+    picks,
+    redaction,
+    sizes,
+    startup,
+    steps,
+    stores,
+    tails,
+)
 from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
 TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
 CONSTANTS: dict[ModuleType, dict[str, object]] = {
-    appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3, "RATES": 1, "WRITERS": 4},
+    appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
     first_request: {"ROUNDS": 1},
     forks: {"SIZES": (2, 4, 8), "ROUNDS": 1},
     loads: {"MESSAGES": 10, "ROUNDS": 1},
+    many_sessions: {"RATES": 1, "COUNTS": (2, 3), "MOST": 3, "ENTRIES": 16},
     picks: {"FEW": 2, "ROUNDS": 1},
     redaction: {"ROUNDS": 1, "TEXTS": ((1_000, 2, 2.0),), "STREAMED": 1, "HOSTILE_SIZES": (100, 1_000)},
     sizes: {"TURNS": 2},
@@ -30,7 +45,6 @@ CONSTANTS: dict[ModuleType, dict[str, object]] = {
         "FOUND_SESSIONS": 2,
         "FOUND_MESSAGES": 4,
         "SHOWN": 2,
-        "RATES": 1,
         "LOADS": 1,
         "FINDS": 1,
     },
@@ -39,7 +53,6 @@ CONSTANTS: dict[ModuleType, dict[str, object]] = {
 # The number of rows that each bench adds to the document.
 FIGURES = {
     "append": 6,
-    "writers": 1,
     "files": 9,
     "sqlite": 8,
     "postgres": 8,

@@ -1,10 +1,10 @@
 """A program that works on many sessions with a low limit of open files.
 
-    python -m tests.faults.open_files FOLDER LEFT [greedy]
+    python -m tests.faults.open_files FOLDER LEFT [threads] [greedy]
 
 It makes sessions under a limit of open files, then opens other files until LEFT descriptors are free, appends one
-entry to each session in one call, frees the descriptors, and appends once more. Says what came of both, as JSON.
-With `greedy` the store does not adapt: it opens one log after the other until it cannot.
+entry to each session, with `threads` to all of them at once, frees the descriptors, and appends once more. Says what
+came of both, as JSON. With `greedy` the store does not adapt: it opens one log after the other until it cannot.
 """
 
 import contextlib
@@ -12,10 +12,12 @@ import json
 import os
 import resource
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from wakelog.errors import WakelogError
-from wakelog.ports.stores import AppendRequest
 from wakelog.session import Session
+from wakelog.stores.jsonl.log_locks import OpenLogs
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.testing.store_rig import body
 
@@ -45,15 +47,28 @@ def count_free():
     return len(opened)
 
 
-def take_greedily(store, held, names, lock_wait, *, most):
-    """Control: take all requested logs, without regard to how many can be open."""
-    taken = {}
-    for name in names[:most]:
-        try:
-            taken[name] = held.enter_context(store._logs.append_lock(name, lock_wait))
-        except WakelogError as error:
-            taken[name] = error
-    return taken
+def append_each(store, after, entry, fences):
+    """Append an entry to each session, one after the other; return the results and errors."""
+    return [append_to(store, name, after[name], entry, fences.get(name)) for name in after]
+
+
+def append_from_threads(store, after, entry, fences):
+    """Append an entry to each session, each in a thread of its own; return the results and errors."""
+    gate = threading.Barrier(len(after))
+
+    def work(name):
+        gate.wait()
+        return append_to(store, name, after[name], entry, fences.get(name))
+
+    with ThreadPoolExecutor(len(after)) as threads:
+        return list(threads.map(work, after))
+
+
+def append_to(store, name, after, entry, fence):
+    try:
+        return store.append(name, body(entry, parent=name), after=after, fence=fence)
+    except WakelogError as error:
+        return error
 
 
 def told(answers):
@@ -77,19 +92,14 @@ def main():
     others = fill(left)
     free = count_free()
     if "greedy" in sys.argv:
-        JsonlStore._take_some = take_greedily  # type: ignore[method-assign]
-    scarce = told(
-        store.append_all(
-            [
-                AppendRequest(name, body("m1", parent=name), lease.fence, fence=lease.fence)
-                for name, lease in leases.items()
-            ]
-        )
-    )
+        OpenLogs._is_full = lambda _: False  # type: ignore[method-assign, assignment]
+    append = append_from_threads if "threads" in sys.argv else append_each
+    fences = {name: lease.fence for name, lease in leases.items()}
+    scarce = told(append(store, fences, "m1", fences))
     for descriptor in others:
         os.close(descriptor)
     sizes = {name: sum(1 for _ in store.load(name)) for name in names}
-    again = told(store.append_all([AppendRequest(name, body("m2", parent=name), sizes[name] - 1) for name in names]))
+    again = told(append(store, {name: sizes[name] - 1 for name in names}, "m2", {}))
     print(json.dumps({"free": free, "scarce": scarce, "lines": sorted(set(sizes.values())), "again": again}))
 
 

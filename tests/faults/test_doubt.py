@@ -15,9 +15,11 @@ from tests.faults.samples import log_path, small_log
 from tests.faults.tracing import Called, Traced, traced
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import last_seq, made, make, standing
+from tests.stores.groups import append_in_one_group
 from wakelog.errors import StoreError
-from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.ports.stores import SealedLine
 from wakelog.stores import files, open_store
+from wakelog.stores.database.tables import AppendRequest
 from wakelog.stores.jsonl import JsonlStore, log_locks
 from wakelog.stores.jsonl.file_sync import ThreadSync
 
@@ -215,11 +217,11 @@ def test_only_the_log_that_failed_is_in_doubt(place):
     make(place.store, "t")
     place.store._syncs = ThreadSync()
     place.cache.fail(os.path.basename(place.log))
-    answers = place.store.append_all([AppendRequest("s", body("a"), 0), AppendRequest("t", body("b"), 0)])
+    answers = append_in_one_group(place.store, [AppendRequest("s", body("a"), 0), AppendRequest("t", body("b"), 0)])
     assert [type(answer) for answer in answers] == [StoreError, SealedLine]
     other = os.path.join(place.folder, ".locks", f"{place.store.name('t')}.lock")
     assert (place.mark(), os.path.getsize(other)) == (1, 0)
-    again = place.store.append_all([AppendRequest("s", body("a"), 0), AppendRequest("t", body("c"), 1)])
+    again = append_in_one_group(place.store, [AppendRequest("s", body("a"), 0), AppendRequest("t", body("c"), 1)])
     assert [answer.seq for answer in again if isinstance(answer, SealedLine)] == [1, 2]
     place.acknowledged.append("a")
     place.check_on_device()

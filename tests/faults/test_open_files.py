@@ -31,10 +31,14 @@ def _run(folder, left, *more):
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("left", [40, 12, 5, 3])
-def test_few_descriptors_are_enough(tmp_path, left, record):
-    """As many logs are opened at once as the limit allows beside their leases; the others follow."""
-    said = _run(tmp_path / "store", left)
+@pytest.mark.parametrize(
+    ("left", "more"),
+    [(40, ("threads",)), (40, ()), (12, ()), (5, ()), (3, ())],
+    ids=["threads", "40", "12", "5", "3"],
+)
+def test_few_descriptors_are_enough(tmp_path, left, more, record):
+    """Unused logs are closed. Of threads that append at once, as many have their logs open as the limit allows."""
+    said = _run(tmp_path / "store", left, *more)
     assert said["scarce"] == {"sealed": SESSIONS, "kinds": [], "hints": []}
     assert said["lines"] == [3]
     assert said["again"]["sealed"] == SESSIONS
@@ -43,8 +47,8 @@ def test_few_descriptors_are_enough(tmp_path, left, record):
 
 def test_control_a_store_that_opens_as_many_logs_as_it_is_asked_for(tmp_path, record):
     """The test above can fail: appends are refused although there are enough descriptors for one after the other."""
-    said = _run(tmp_path / "store", 12, "greedy")
-    record(figure(12, said, SESSIONS - said["scarce"]["sealed"], control="all logs are opened at once"))
+    said = _run(tmp_path / "store", 40, "threads", "greedy")
+    record(figure(40, said, SESSIONS - said["scarce"]["sealed"], control="all logs are opened at once"))
 
 
 @pytest.mark.parametrize("left", [0, 1, 2])

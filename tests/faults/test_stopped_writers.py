@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.faults.lock_holders import MODULE
 from tests.faults.processes import PATIENCE_S, Child, environment
 from tests.stores.faults.logs import body
 from wakelog.errors import StoreBusy
-from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.ports.stores import SealedLine
 from wakelog.session import Session
 from wakelog.stores import open_store, process_identity
 from wakelog.stores.jsonl import JsonlStore
@@ -274,25 +275,17 @@ def test_readers_take_no_lock(folder_url, monkeypatch):
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_stuck_session_does_not_fail_a_group(folder_url):
-    """LOG-10: appends to other sessions in the same group are written, and none of their locks is held meanwhile."""
-    with stopped("append_lock", folder_url):
-        seen: list[bool] = []
-        appends = [AppendRequest(session, body("m1"), 1) for session in ("s", "other")]
-        store = open_store(folder_url, lock_wait=LockWait(2.0, lambda _: seen.append(is_free(folder_url))))
-        stuck, kept = store.append_all(appends)
-        assert isinstance(stuck, StoreBusy)
-        assert isinstance(kept, SealedLine)
-        assert seen == [True]
-
-
-def is_free(url: str) -> bool:
-    """Whether another store may append to the session `other` at once."""
-    try:
-        open_store(url, lock_wait=LockWait(0.0)).append("other", body("m2"), after=2)
-    except StoreBusy:
-        return False
-    return True
+def test_one_stuck_session_delays_no_other(folder_url, monkeypatch):
+    """LOG-10: a thread that waits for a log does not lead a group meanwhile."""
+    monkeypatch.setattr("wakelog.stores.group_commit.LEAD_AFTER_S", PATIENCE_S)
+    with ThreadPoolExecutor(2) as pool, stopped("append_lock", folder_url):
+        waits = threading.Event()
+        store = open_store(folder_url, lock_wait=LockWait(PATIENCE_S, lambda _: waits.set()))
+        stuck = pool.submit(store.append, "s", body("m1"), after=1)
+        assert waits.wait(PATIENCE_S)
+        assert pool.submit(store.append, "other", body("m1"), after=1).result(PATIENCE_S).seq == 2
+        assert not stuck.done()
+    assert stuck.result(PATIENCE_S).seq == 2
 
 
 def test_threads_share_the_limit(folder_url):
@@ -319,9 +312,9 @@ def test_threads_share_the_limit(folder_url):
 def test_the_holder_is_known_to_a_thread_whose_log_was_closed(folder_url):
     """Law 4: a thread that gives up closes the log; another one that gives up then still names the holder."""
     with stopped("append_lock", folder_url) as holder:
-        store = JsonlStore(folder_url.partition(":")[2])
+        store = JsonlStore(folder_url.partition(":")[2], lock_wait=LockWait(0.0))
         logs = OpenLogs(store.folder)
-        log, waiting = logs.look_up("agent_user_1"), logs.wait("agent_user_1", LockWait(0.0))
+        log, waiting = logs.look_up("agent_user_1"), logs.wait("agent_user_1")
         log.close()
         with pytest.raises(StoreBusy) as busy:
             waiting.left_s()

@@ -439,9 +439,17 @@ IN_RUNTIME = (
     Mutant(
         "logs stay open when no descriptor is left",
         "ST-2",
-        "stores/jsonl/store.py::JsonlStore._take_some",
-        "not number",
-        "number",
+        "stores/jsonl/log_locks.py::OpenLogs._opened",
+        "except TooManyOpenFiles: ...",
+        "except ZeroDivisionError: ...",
         ("tests/faults/test_open_files.py::test_few_descriptors_are_enough[5]",),
+    ),
+    Mutant(
+        "threads open more logs at once than the limit allows",
+        "ST-2",
+        "stores/jsonl/log_locks.py::OpenLogs.look_up",
+        "name not in self._logs and self._is_full()",
+        "False",
+        ("tests/faults/test_open_files.py::test_few_descriptors_are_enough[threads]",),
     ),
 )

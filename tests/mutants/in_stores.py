@@ -16,7 +16,7 @@ IN_STORES = (
     Mutant(
         "an append is not synced",
         "law 4",
-        "stores/jsonl/store.py::JsonlStore._sync",
+        "stores/jsonl/store.py::JsonlStore._sync_group",
         "os.fdatasync",
         "os.fstat",
         (f"{DISK}::test_every_append_of_a_message_is_one_write_and_one_sync",),
@@ -31,6 +31,7 @@ IN_STORES = (
             f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",
             f"{DISK}::test_one_failed_sync_loses_nothing_that_was_acknowledged",
         ),
+        occurrence=2,
     ),
     Mutant(
         "a failed sync leaves its descriptor open",
@@ -39,6 +40,7 @@ IN_STORES = (
         "log.fail()",
         "",
         (f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",),
+        occurrence=2,
     ),
     Mutant(
         "a failed sync is ignored",
@@ -433,14 +435,6 @@ IN_STORES = (
         "except StoreBusy: ...",
         "except ZeroDivisionError: ...",
         (f"{STOPPED}::test_a_process_stopped_outside_of_a_transaction_blocks_no_writer",),
-    ),
-    Mutant(
-        "locks of other sessions are held while one is waited for",
-        "LOG-10",
-        "stores/jsonl/store.py::JsonlStore.append_all",
-        "self._take_some(held, waiting, NO_WAIT, most=open_max())",
-        "self._take_some(held, waiting, self.folder.lock_wait, most=open_max())",
-        (f"{STOPPED}::test_one_stuck_session_does_not_fail_a_group",),
     ),
     Mutant(
         "a reader waits for the append lock",

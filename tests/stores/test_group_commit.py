@@ -1,41 +1,34 @@
-"""Laws 3 and 4: group commit keeps the order of each session, answers each caller, and limits the number of waiters."""
+"""Laws 3 and 4: threads that append at the same time share a commit; each gets its own result, in its own order."""
 
-import asyncio
+import errno
+import os
+import signal
+import sqlite3
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from wakelog.errors import Conflict, NotFound, StoreError, UsageError
+from tests.patience import PATIENCE_S
+from tests.stores.groups import HeldLead, append_in_one_group, count_arrivals
+from wakelog.errors import Conflict, LeaseLost, NotFound, StoreError, Unavailable
 from wakelog.log.seal import find_seq, unseal
 from wakelog.ports.stores import SealedLine, Store
-from wakelog.stores.group_commit import GroupCommit
+from wakelog.stores import group_commit, locking
+from wakelog.stores.database.tables import AppendRequest
+from wakelog.stores.group_commit import GroupCommit, GroupFailed
 from wakelog.stores.jsonl import JsonlStore
-from wakelog.stores.memory import MemoryStore
+from wakelog.stores.jsonl.file_sync import ThreadSync
+from wakelog.stores.locking import LockWait
 from wakelog.stores.sqlite import SqliteStore
-from wakelog.testing.store_rig import body, make
+from wakelog.testing.store_rig import activity_body, body, make
 
 
-class Gate(MemoryStore):
-    """A store whose commits wait until the test lets them through, and that records its groups."""
-
-    def __init__(self):
-        super().__init__()
-        self.groups = []
-        self.begun = threading.Semaphore(0)
-        self.open = threading.Semaphore(0)
-
-    def append_all(self, appends):
-        self.groups.append([append.session for append in appends])
-        self.begun.release()
-        self.open.acquire()
-        return super().append_all(appends)
-
-
-@pytest.fixture(params=["memory", "files", "sqlite"])
+@pytest.fixture(params=["files", "sqlite"])
 def store(request, tmp_path):
     opens: dict[str, Callable[[], Store]] = {
-        "memory": MemoryStore,
         "files": lambda: JsonlStore(str(tmp_path / "store")),
         "sqlite": lambda: SqliteStore(str(tmp_path / "store.db")),
     }
@@ -44,217 +37,329 @@ def store(request, tmp_path):
     made.close()
 
 
-def test_every_task_gets_its_own_entry(store):
-    """Law 3, LOG-10: 64 tasks; each acknowledged entry exists once, in its session, without a gap."""
+def new_commits(**limits: int) -> GroupCommit[Any, Any]:
+    return GroupCommit(**limits)
+
+
+def gathered(commits, requests, commit):
+    """Submit requests from as many threads while another thread leads; return the results and errors."""
+
+    def work(request):
+        try:
+            return commits.submit(request, commit)
+        except (GroupFailed, StoreError, ValueError) as error:
+            return error
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        with HeldLead(commits) as held:
+            answers = []
+            for request in requests:
+                answers.append(pool.submit(work, request))
+                assert held.arrived.acquire(timeout=PATIENCE_S)
+        return [answer.result(PATIENCE_S) for answer in answers]
+
+
+class Recorder:
+    """A commit that records its groups and answers with the requests."""
+
+    def __init__(self):
+        self.groups = []
+
+    def __call__(self, group):
+        requests = group.take()
+        self.groups.append(requests)
+        return [f"done {request}" for request in requests]
+
+
+# ── groups ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_requests_that_arrive_during_a_commit_share_the_next_one():
+    """Law 3: in the order of their arrival, each with its own answer."""
+    commit = Recorder()
+    assert gathered(new_commits(), range(20), commit) == [f"done {number}" for number in range(20)]
+    assert commit.groups == [list(range(20))]
+
+
+def test_a_single_request_is_committed_at_once():
+    """Law 4: without other threads there is no wait and no group."""
+    commit, commits = Recorder(), new_commits()
+    assert [commits.submit(number, commit) for number in range(3)] == ["done 0", "done 1", "done 2"]
+    assert commit.groups == [[0], [1], [2]]
+
+
+def test_the_size_of_a_group_is_limited():
+    """Law 4: what does not fit goes into the next group."""
+    commit = Recorder()
+    assert len(gathered(new_commits(group_max=4), range(10), commit)) == 10
+    assert commit.groups == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_every_thread_gets_its_own_entry(store):
+    """Law 3, LOG-10: 64 threads; each acknowledged entry exists once, in its session, without a gap."""
     for number in range(64):
         make(store, f"s{number}")
+    gate = threading.Barrier(64)
 
-    async def write(group, number):
+    def write(number):
+        gate.wait()
         after = 0
         for step in range(5):
-            sealed = await group.append(f"s{number}", body(f"m{number}-{step}"), after=after)
+            sealed = store.append(f"s{number}", body(f"m{number}-{step}"), after=after)
             assert unseal(sealed.line.raw) == body(f"m{number}-{step}")
             after = sealed.seq
 
-    async def run():
-        async with GroupCommit(store) as group:
-            await asyncio.gather(*(write(group, number) for number in range(64)))
-
-    asyncio.run(run())
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(write, range(64)))
     for number in range(64):
         assert [find_seq(line.raw) for line in store.load(f"s{number}")] == [0, 1, 2, 3, 4, 5]
 
 
-def test_one_session_keeps_its_order(store):
-    """Law 3: appends to one session are written in the order of the calls, without waiting in between."""
-    make(store)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            return await asyncio.gather(*(group.append("s", body(f"m{at}"), after=at) for at in range(20)))
-
-    assert [sealed.seq for sealed in asyncio.run(run())] == list(range(1, 21))
+def test_a_group_is_one_commit(tmp_path):
+    """Law 4, decision 019: the appends of a group are one transaction."""
+    store = SqliteStore(str(tmp_path / "store.db"))
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        make(store, name)
+    commits: list[str] = []
+    with store.file.turn() as db:
+        db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+    answers = append_in_one_group(store, [AppendRequest(name, body("m1"), 0) for name in names])
+    assert [answer.seq for answer in answers if isinstance(answer, SealedLine)] == [1] * 8
+    assert commits == ["COMMIT"]
+    store.close()
 
 
 def test_errors_go_to_their_caller(store):
-    """LOG-10: a conflict and a missing session affect no other caller."""
-    for name in ("a", "b"):
+    """LOG-10, law 6: a conflict, a missing session and a lost lease affect no other append of the group."""
+    for name in ("a", "b", "c"):
         make(store, name)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            wanted = [("a", 0), ("a", 7), ("nobody", 0), ("b", 0)]
-            tasks = [
-                asyncio.create_task(group.append(name, body(f"m-{name}-{after}"), after=after))
-                for name, after in wanted
-            ]
-            await asyncio.wait(tasks)
-            return tasks
-
-    first, stale, missing, other = asyncio.run(run())
-    assert (first.result().seq, other.result().seq) == (1, 1)
-    assert isinstance(stale.exception(), Conflict)
-    assert isinstance(missing.exception(), NotFound)
-
-
-def test_appends_during_a_commit_share_the_next_one():
-    """Law 3: the next group gathers while one is being committed."""
-    store = Gate()
-    for name in "abcd":
-        make(store, name)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            first = asyncio.create_task(group.append("a", body("m1"), after=0))
-            await asyncio.to_thread(store.begun.acquire)
-            rest = [asyncio.create_task(group.append(name, body("m1"), after=0)) for name in "bcd"]
-            await asyncio.sleep(0)
-            store.open.release(2)
-            await asyncio.gather(first, *rest)
-
-    asyncio.run(run())
-    assert store.groups == [["a"], ["b", "c", "d"]]
+    first = store.acquire("c", activity_body("l1", "one"), after=0, holder="one", ttl_s=60)
+    store.release(first)
+    store.acquire("c", activity_body("l2", "two"), after=1, holder="two", ttl_s=60)
+    answers = append_in_one_group(
+        store,
+        [
+            AppendRequest("a", body("m1"), 7),
+            AppendRequest("nothing", body("m1"), 0),
+            AppendRequest("c", body("m1"), 2, fence=first.fence),
+            AppendRequest("b", body("m1"), 0),
+        ],
+    )
+    assert [type(answer) for answer in answers] == [Conflict, NotFound, LeaseLost, SealedLine]
+    assert [len(list(store.load(name))) for name in "abc"] == [1, 2, 3]
 
 
-def test_the_number_of_waiting_appends_is_limited():
-    """Back-pressure: with two places, further callers wait until there is room."""
-    store = Gate()
-    for number in range(9):
-        make(store, f"s{number}")
-
-    async def run():
-        async with GroupCommit(store, waiting_max=2, group_max=2) as group:
-            tasks = [asyncio.create_task(group.append(f"s{number}", body("m1"), after=0)) for number in range(9)]
-            await asyncio.to_thread(store.begun.acquire)
-            waiting = len(group._waiting)
-            store.open.release(9)
-            return waiting, await asyncio.gather(*tasks)
-
-    waiting, answers = asyncio.run(run())
-    # The first group was at the gate, two waited behind it, the rest could not even ask.
-    assert waiting == 2
-    assert [sealed.seq for sealed in answers] == [1] * 9
-    assert all(len(group) <= 2 for group in store.groups)
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cancelled_append_is_not_written():
-    """A task that is cancelled before the commit has begun; the others are not affected."""
-    store = Gate()
+@pytest.mark.parametrize("failure", [StoreError("the disk is full"), RuntimeError("a bug"), None])
+def test_a_failing_commit_is_told_to_every_member(failure):
+    """Law 4: whatever happens to a commit, no thread waits for ever, and the next group is tried."""
+
+    def commit(group):
+        group.take()
+        if failure is not None:
+            raise failure
+        # Fewer answers than requests.
+        return []
+
+    commits = new_commits()
+    assert [type(answer) for answer in gathered(commits, range(4), commit)] == [GroupFailed] * 4
+    with pytest.raises(type(failure) if failure else ValueError):
+        commits.submit(1, commit)
+    assert commits.submit(2, Recorder()) == "done 2"
+
+
+def test_appends_of_a_failed_group_are_tried_one_by_one(tmp_path, monkeypatch):
+    """LOG-10: no append fails because of another one in its group."""
+    store = SqliteStore(str(tmp_path / "store.db"))
     for name in "abc":
         make(store, name)
 
-    async def run():
-        async with GroupCommit(store) as group:
-            first = asyncio.create_task(group.append("a", body("m1"), after=0))
-            await asyncio.to_thread(store.begun.acquire)
-            left, stays = (asyncio.create_task(group.append(name, body("m1"), after=0)) for name in "bc")
-            await asyncio.sleep(0)
-            left.cancel()
-            store.open.release(2)
-            assert isinstance(await first, SealedLine)
-            assert isinstance(await stays, SealedLine)
+    def failing(*_):
+        raise sqlite3.OperationalError("a statement that fails")
 
-    asyncio.run(run())
-    assert store.groups == [["a"], ["c"]]
-    assert len(list(store.load("b"))) == 1
+    monkeypatch.setattr(store._tables, "_add_together", failing)
+    answers = append_in_one_group(store, [AppendRequest(name, body("m1"), 0) for name in "abc"])
+    assert [answer.seq for answer in answers if isinstance(answer, SealedLine)] == [1, 1, 1]
+    store.close()
 
 
-def test_a_failing_commit_raises_in_every_caller():
-    """Law 4: whatever happens to a commit, no caller waits for ever, and the next group is tried."""
+def test_the_logs_of_an_interrupted_sync_are_in_doubt(tmp_path):
+    """Law 4: without a result of the sync nothing is acknowledged; a retry writes the bytes again and succeeds."""
 
-    class Broken(MemoryStore):
-        failures = [StoreError("the disk is on fire"), RuntimeError("a bug"), None]
+    class Interrupted(ThreadSync):
+        def sync(self, descriptors):
+            raise MemoryError
 
-        def append_all(self, appends):
-            if not self.failures:
-                return super().append_all(appends)
-            failure = self.failures.pop(0)
-            if failure is not None:
-                raise failure
-            # Or it answers fewer than have asked.
-            return []
-
-    store = Broken()
-    make(store)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            for error in (StoreError, RuntimeError, ValueError):
-                with pytest.raises(error):
-                    await group.append("s", body("m1"), after=0)
-            return await group.append("s", body("m1"), after=0)
-
-    assert asyncio.run(run()).seq == 1
+    store = JsonlStore(str(tmp_path / "store"))
+    store._syncs = Interrupted()
+    for name in "abc":
+        make(store, name)
+    answers = append_in_one_group(store, [AppendRequest(name, body("m1"), 0) for name in "abc"])
+    assert [type(answer) for answer in answers] == [StoreError] * 3
+    assert [os.path.getsize(store._leases.files(store.name(name))[0]) > 0 for name in "abc"] == [True] * 3
+    assert [store.append(name, body("m1"), after=0).seq for name in "abc"] == [1, 1, 1]
+    store.close()
 
 
-def test_an_append_outside_of_the_block_is_refused():
-    """With an error of one line, instead of a task that never ends."""
-    group = GroupCommit(MemoryStore())
-    with pytest.raises(UsageError, match="is not open"):
-        asyncio.run(group.append("s", body("m1"), after=0))
+def test_an_error_of_one_file_is_its_own(tmp_path):
+    """Law 4: of logs that are synced together."""
+
+    class OneFails(ThreadSync):
+        def sync(self, descriptors):
+            return [*super().sync(descriptors)[:-1], OSError(errno.EIO, "lost")]
+
+    store = JsonlStore(str(tmp_path / "store"))
+    store._syncs = OneFails()
+    for name in "abc":
+        make(store, name)
+    answers = append_in_one_group(store, [AppendRequest(name, body("m1"), 0) for name in "abc"])
+    assert [type(answer) for answer in answers] == [SealedLine, SealedLine, StoreError]
+    store.close()
 
 
-def test_leaving_the_block_waits_for_all_appends():
-    """Law 4."""
-    store = MemoryStore()
-    make(store)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            task = asyncio.create_task(group.append("s", body("m1"), after=0))
-            await asyncio.sleep(0)
-        return task.done()
-
-    assert asyncio.run(run())
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _commit_threads():
-    return [thread for thread in threading.enumerate() if thread.name == "wakelog-commit"]
+def interrupt_when(semaphore):
+    """Raise `KeyboardInterrupt` in the main thread after the semaphore was released once."""
+
+    def wait():
+        assert semaphore.acquire(timeout=PATIENCE_S)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
-def test_a_cancelled_exit_leaves_no_thread():
-    """Law 4: a task that is cancelled while it leaves the block ends the thread when its group is done."""
-    store = Gate()
-    make(store)
-
-    async def run():
-        async with GroupCommit(store) as group:
-            asyncio.create_task(group.append("s", body("m1"), after=0))  # noqa: RUF006 - it is not awaited
-            await asyncio.to_thread(store.begun.acquire)
-            asyncio.current_task().cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(run())
-    (thread,) = _commit_threads()
-    store.open.release()
-    thread.join(60)
-    assert not thread.is_alive()
+def test_an_interrupted_thread_withdraws_its_request():
+    """Law 4: Ctrl-C while a thread waits for its turn; nothing of it is committed, and the others are not affected."""
+    commits, commit = new_commits(), Recorder()
+    with ThreadPoolExecutor(1) as pool:
+        with HeldLead(commits) as held:
+            interrupter = interrupt_when(held.arrived)
+            with pytest.raises(KeyboardInterrupt):
+                commits.submit("left", commit)
+            interrupter.join()
+            stays = pool.submit(commits.submit, "stays", commit)
+            assert held.arrived.acquire(timeout=PATIENCE_S)
+        assert stays.result(PATIENCE_S) == "done stays"
+    assert commit.groups == [["stays"]]
 
 
-def test_waiting_appends_complete_though_the_block_is_cancelled():
-    """Law 4: the task that holds the block is cancelled; its appends are written and acknowledged all the same."""
-    store = Gate()
+def test_an_interrupted_leader_leaves_no_thread_waiting():
+    """Law 4: Ctrl-C in the thread that commits; the others learn that their group failed, and a new one leads."""
+    commits = new_commits()
+    arrived = count_arrivals(commits)
+
+    def interrupted(group):
+        group.take()
+        raise KeyboardInterrupt
+
+    def work():
+        with pytest.raises(GroupFailed):
+            commits.submit("follows", interrupted)
+        return commits.submit("again", Recorder())
+
+    def lead(group):
+        follower.append(pool.submit(work))
+        assert arrived.acquire(timeout=PATIENCE_S)
+        return interrupted(group)
+
+    follower: list[Future[str]] = []
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            commits.submit("leads", lead)
+        assert follower[0].result(PATIENCE_S) == "done again"
+
+
+def test_a_commit_that_does_not_end_holds_up_no_other(monkeypatch):
+    """LOG-10: a thread that has waited long enough leads a group of its own."""
+    monkeypatch.setattr(group_commit, "LEAD_AFTER_S", 0.01)
+    commits, commit = new_commits(), Recorder()
+    begun, ends = threading.Event(), threading.Event()
+
+    def stuck(group):
+        begun.set()
+        assert ends.wait(PATIENCE_S)
+        return commit(group)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(commits.submit, "stuck", stuck)
+        assert begun.wait(PATIENCE_S)
+        assert [commits.submit(number, commit) for number in range(3)] == ["done 0", "done 1", "done 2"]
+        assert not first.done()
+        ends.set()
+        assert first.result(PATIENCE_S) == "done stuck"
+    # The one that lost the lead leaves no leader behind.
+    assert commits.submit("last", commit) == "done last"
+    assert commit.groups == [[0], [1], [2], ["stuck"], ["last"]]
+
+
+def test_a_thread_under_a_lease_does_not_wait_longer_than_the_lease(monkeypatch):
+    """Law 6: without an answer in time the call ends, so that the tools of its run can be stopped."""
+    commits = new_commits()
+    arrived = count_arrivals(commits)
+    begun, is_taken, is_over = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(locking, "seconds_since_boot", lambda: 2.0 if is_taken.is_set() else 1.0)
+    monkeypatch.setattr(group_commit, "LEAD_AFTER_S", PATIENCE_S)
+
+    def hangs(group):
+        begun.set()
+        assert arrived.acquire(timeout=PATIENCE_S)
+        group.take()
+        is_taken.set()
+        assert is_over.wait(PATIENCE_S)
+        return [None, None]
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(commits.submit, "leads", hangs)
+        assert begun.wait(PATIENCE_S)
+        locking.set_stop_time(pool, 2.0)
+        try:
+            with pytest.raises(Unavailable, match="in time"):
+                commits.submit("follows", hangs)
+        finally:
+            locking.clear_stop_time(pool)
+            is_over.set()
+        assert first.result(PATIENCE_S) is None
+
+
+def test_only_the_leader_waits_for_a_lock_of_another_process(tmp_path, monkeypatch):
+    """LOG-10: others join its group when it has the lock; until then they may still withdraw."""
+    monkeypatch.setattr(group_commit, "LEAD_AFTER_S", PATIENCE_S)
+    path, waits = str(tmp_path / "store.db"), threading.Event()
+    store = SqliteStore(path, lock_wait=LockWait(PATIENCE_S, lambda _: waits.set()))
     for name in "ab":
         make(store, name)
-    handed_in = []
+    arrived = count_arrivals(store._commits)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(2) as pool:
+        appends = [pool.submit(store.append, "a", body("m1"), after=0)]
+        assert waits.wait(PATIENCE_S)
+        appends.append(pool.submit(store.append, "b", body("m1"), after=0))
+        assert arrived.acquire(timeout=PATIENCE_S)
+        assert [place.is_taken for place in store._commits._waiting] == [False]
+        other.execute("ROLLBACK")
+        assert [append.result(PATIENCE_S).seq for append in appends] == [1, 1]
+    other.close()
+    store.close()
 
-    async def hold():
-        async with GroupCommit(store) as group:
-            handed_in.append(asyncio.create_task(group.append("a", body("m1"), after=0)))
-            await asyncio.to_thread(store.begun.acquire)
-            handed_in.append(asyncio.create_task(group.append("b", body("m1"), after=0)))
-            await asyncio.sleep(0)
-            asyncio.current_task().cancel()
 
-    async def run():
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.create_task(hold())
-        (thread,) = _commit_threads()
-        store.open.release(2)
-        answers = await asyncio.gather(*handed_in)
-        await asyncio.to_thread(thread.join, 60)
-        return answers, thread.is_alive()
-
-    answers, is_alive = asyncio.run(run())
-    assert [sealed.seq for sealed in answers] == [1, 1]
-    assert not is_alive
+def test_a_forked_child_starts_anew(store):
+    """LOG-11: the threads that lead and wait in the parent are not in the child."""
+    make(store)
+    with HeldLead(store._commits):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if store.append("s", body("m1"), after=0).seq == 1 else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert store.append("s", body("m2"), after=1).seq == 2

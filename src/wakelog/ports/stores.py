@@ -7,12 +7,11 @@ implementation.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
 
-from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
 
@@ -39,17 +38,6 @@ class SealedLine(msgspec.Struct, frozen=True, gc=False):
 
     seq: int
     line: Line
-
-
-class AppendRequest(msgspec.Struct, frozen=True, gc=False):
-    """The arguments of `Store.append` as a value, for `Store.append_all`."""
-
-    session: str
-    body: bytes
-    after: int
-    behind: int = 0
-    fence: int | None = None
-    durable: bool = True
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -165,14 +153,6 @@ class Store(Protocol):
         it is then returned. An id that already occurs earlier in the log is the caller's error; a store that would have
         to read the whole log to detect it need not. `behind` is the size of the torn tail known to the caller, so that
         none stays undetected. With a `fence`, `LeaseLost` unless it is the current one.
-        """
-        ...
-
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """Append to many sessions with a shared sync; return one result for each append, in the given order.
-
-        Appends to one session keep their order. Failures of other appends do not affect a result. Returns only when all
-        successful appends are durable.
         """
         ...
 

@@ -1,129 +1,173 @@
-"""Group commit: batch concurrent appends of many tasks, so that they share the cost of syncing.
+"""Group commit: concurrent durable appends of the threads of one process share the cost of syncing.
 
-While a thread commits one group, new appends collect for the next one. There is no timer, and a single task does not
-wait for others.
-Rule 1: appends to one session keep the order in which they were submitted.
-Rule 2: each task gets the result or error of its own append.
-Rule 3: at most `waiting_max` appends are queued; further tasks wait in `append` until there is space.
-
-    async with GroupCommit(store) as group:
-        sealed = await group.append(session, body, after=seq)
+A thread that finds no commit in progress leads: it commits its own request together with all that wait. Threads that
+arrive meanwhile wait, and the first of them leads the next group. There is no timer and no additional thread, and a
+single thread does not wait for others.
+Rule 1: requests are taken in the order of their arrival, and each thread gets the answer to its own request.
+Rule 2: a leader takes the group at the last moment, when it waits for no lock any more (`Group.take`). Until then it
+alone waits, under its own time limits.
+Rule 3: leading is not a lock. A thread that has waited for `LEAD_AFTER_S` leads a group of its own, so a commit that
+does not end delays no other session for longer.
+Rule 4: if the commit of several requests fails as a whole, each of their threads gets `GroupFailed` and decides by
+itself what to do, so that no request fails because of another one.
+Rule 5: a thread that is interrupted while it waits withdraws its request, if it was not taken yet.
 """
 
-import asyncio
+import operator
+import os
 import threading
-from queue import SimpleQueue
-from types import TracebackType
-from typing import Self, TypeAlias
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeAlias, TypeVar
 
-from wakelog.errors import UsageError
-from wakelog.ports.stores import AppendRequest, SealedLine, Store
+from wakelog.errors import Unavailable
+from wakelog.stores.locking import is_time_up, lease_time_left_s
 
-WAITING_MAX = 1_024
 GROUP_MAX = 256
-_Waiting: TypeAlias = tuple[AppendRequest, asyncio.Future[SealedLine]]
-_Answered: TypeAlias = tuple[_Waiting, SealedLine | BaseException]
-# None ends the thread.
-_Groups: TypeAlias = SimpleQueue[list[_Waiting] | None]
+LEAD_AFTER_S = 1.5
+_LOOK_S = 0.5
+_Request = TypeVar("_Request")
+_Answer = TypeVar("_Answer")
+_release = operator.methodcaller("release")
 
 
-class GroupCommit:
-    """Groups the appends to one store by the tasks of one event loop. Use it with `async with`."""
+class GroupFailed(Exception):
+    """The commit of several requests failed as a whole; the request may or may not be committed."""
 
-    def __init__(self, store: Store, *, waiting_max: int = WAITING_MAX, group_max: int = GROUP_MAX) -> None:
-        self._store = store
-        self._group_max = group_max
-        self._waiting: list[_Waiting] = []
-        self._slots = asyncio.Semaphore(waiting_max)
-        self._groups: _Groups | None = None
-        self._is_idle = asyncio.Event()
-        self._is_idle.set()
 
-    async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
-        self._groups = SimpleQueue()
-        # A daemon thread: if the process ends inside the block, its exit does not wait for the thread.
-        self._thread = threading.Thread(target=self._work, args=(self._groups,), name="wakelog-commit", daemon=True)
-        self._thread.start()
-        return self
+class _Place(Generic[_Request, _Answer]):
+    """One request and its answer. `ready` is released when the request is answered, and when its thread may lead."""
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for all submitted appends, then end the thread. If this wait is cancelled, they are still committed."""
-        try:
-            await self._is_idle.wait()
-        finally:
-            groups, self._groups = self._groups, None
-            if groups is not None and self._is_idle.is_set():
-                groups.put(None)
-        self._thread.join()
+    __slots__ = ("answers", "is_taken", "leads", "ready", "request")
 
-    async def append(
+    def __init__(self, request: _Request) -> None:
+        self.request = request
+        self.ready: threading.Lock | None = None
+        self.is_taken = self.leads = False
+        # The answer, or nothing.
+        self.answers: Sequence[_Answer] = ()
+
+
+class Group(Generic[_Request, _Answer]):
+    """The requests of one commit: that of the leader, and those of the threads that wait when the group is taken."""
+
+    def __init__(
         self,
-        session: str,
-        body: bytes,
-        *,
-        after: int,
-        behind: int = 0,
-        fence: int | None = None,
-        durable: bool = True,
-    ) -> SealedLine:
-        """See `Store.append`. If the task is cancelled while it waits, the entry may or may not be appended."""
-        await self._slots.acquire()
-        if self._groups is None:
-            self._slots.release()
-            raise UsageError("this GroupCommit is not open", hint="use it inside `async with`")
-        answer: asyncio.Future[SealedLine] = self._loop.create_future()
-        self._waiting.append((AppendRequest(session, body, after, behind, fence, durable), answer))
-        if self._is_idle.is_set():
-            self._is_idle.clear()
-            self._loop.call_soon(self._commit, self._groups)
-        return await answer
+        leader: _Place[_Request, _Answer],
+        waiting: deque[_Place[_Request, _Answer]],
+        mutex: threading.Lock,
+        most: int,
+    ) -> None:
+        leader.is_taken = True
+        self.members = [leader]
+        self.locks: list[threading.Lock] = []
+        self._waiting, self._mutex, self._most = waiting, mutex, most
 
-    def _commit(self, groups: _Groups) -> None:
-        """Hand the next group to the thread; without queued appends, become idle."""
-        group = self._next_group()
-        if group:
-            groups.put(group)
-            return
-        self._is_idle.set()
-        if self._groups is None:
-            groups.put(None)
+    def take(self) -> list[_Request]:
+        """Take the waiting requests and return all, the leader's first. Called once, when no lock is waited for."""
+        with self._mutex:
+            while self._waiting and len(self.members) < self._most:
+                place = self._waiting.popleft()
+                place.is_taken = True
+                assert place.ready is not None
+                self.members.append(place)
+                self.locks.append(place.ready)
+        return [place.request for place in self.members]
 
-    def _next_group(self) -> list[_Waiting]:
-        """The next group: up to `group_max` queued appends, without those whose task was cancelled."""
-        group: list[_Waiting] = []
-        while self._waiting and not group:
-            taken, self._waiting = self._waiting[: self._group_max], self._waiting[self._group_max :]
-            for _ in taken:
-                self._slots.release()
-            group = [one for one in taken if not one[1].cancelled()]
-        return group
+    def take_alone(self) -> _Request | None:
+        """Return the leader's request if no other one waits, else None. Called before `take`, if at all."""
+        return None if self._waiting else self.members[0].request
 
-    def _work(self, groups: _Groups) -> None:
-        """Commit one group after the other. Runs in the thread."""
-        while (group := groups.get()) is not None:
-            answered = self._commit_group(group)
-            try:
-                self._loop.call_soon_threadsafe(self._set_results, groups, answered)
-            except RuntimeError:
-                # The event loop is closed, so no task waits for an answer.
-                return
 
-    def _commit_group(self, group: list[_Waiting]) -> list[_Answered]:
+_Commit: TypeAlias = Callable[[Group[_Request, _Answer]], Sequence[_Answer]]
+
+
+class GroupCommit(Generic[_Request, _Answer]):
+    """Groups the requests of the threads of this process."""
+
+    def __init__(self, *, group_max: int = GROUP_MAX) -> None:
+        self._group_max = group_max
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set up the state of this process. A forked child starts anew: the threads of its parent are not in it."""
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._leader: _Place[_Request, _Answer] | None = None
+        self._waiting: deque[_Place[_Request, _Answer]] = deque()
+
+    def submit(self, request: _Request, commit: _Commit[_Request, _Answer]) -> _Answer:
+        """Commit a request, possibly with those of other threads, and return its answer.
+
+        `commit` commits a group and returns an answer for each of its requests; it is called if this thread leads.
+        Raises what `commit` raises, or `GroupFailed` if the group had requests of other threads. `Unavailable` if there
+        is no answer when the leases of this thread must be given up.
+        """
+        if self._pid != os.getpid():
+            self._begin()
+        place: _Place[_Request, _Answer] = _Place(request)
         try:
-            return list(zip(group, self._store.append_all([append for append, _ in group]), strict=True))
-        except BaseException as error:  # noqa: BLE001 - every waiting task must get the error
-            return [(one, error) for one in group]
+            if self._leads_at_once(place) or self._waits_to_lead(place):
+                return self._lead(place, commit)
+        finally:
+            self._leave(place)
+        if not place.answers:
+            raise GroupFailed
+        return place.answers[0]
 
-    def _set_results(self, groups: _Groups, answered: list[_Answered]) -> None:
-        for (_, waiting), answer in answered:
-            if waiting.cancelled():
-                continue
-            if isinstance(answer, BaseException):
-                waiting.set_exception(answer)
-            else:
-                waiting.set_result(answer)
-        # Deferred, so that tasks that resume now can add their next append to the same group.
-        self._loop.call_soon(self._commit, groups)
+    def _leads_at_once(self, place: _Place[_Request, _Answer]) -> bool:
+        """Take the lead if there is no leader; else join those that wait."""
+        with self._mutex:
+            if self._leader is None:
+                self._leader = place
+                return True
+            place.ready = threading.Lock()
+            place.ready.acquire()
+            self._waiting.append(place)
+            return False
+
+    def _waits_to_lead(self, place: _Place[_Request, _Answer]) -> bool:
+        """Wait until the request is answered (False), or its thread must lead (True)."""
+        assert place.ready is not None
+        if not place.ready.acquire(timeout=min(LEAD_AFTER_S, lease_time_left_s())):
+            with self._mutex:
+                if not place.is_taken and not place.leads:
+                    self._waiting.remove(place)
+                    self._leader, place.leads = place, True
+            while not place.leads and not place.ready.acquire(timeout=min(_LOOK_S, lease_time_left_s())):
+                if is_time_up():
+                    raise Unavailable("the store did not answer in time", hint="try again")
+        return place.leads
+
+    def _lead(self, place: _Place[_Request, _Answer], commit: _Commit[_Request, _Answer]) -> _Answer:
+        """Commit a group, answer all of its threads, and let the next one lead."""
+        group = Group(place, self._waiting, self._mutex, self._group_max)
+        # All in one call, which no signal interrupts half-way: the list is filled when the group is taken.
+        waking = map(_release, group.locks)
+        try:
+            answers = commit(group)
+            for member, answer in zip(group.members, answers, strict=True):
+                member.answers = (answer,)
+        except Exception as error:
+            if len(group.members) > 1:
+                raise GroupFailed from error
+            raise
+        finally:
+            try:
+                self._leave(place)
+            finally:
+                deque(waking, maxlen=0)
+        return place.answers[0]
+
+    def _leave(self, place: _Place[_Request, _Answer]) -> None:
+        """Let the next thread lead if this one does; withdraw a request that still waits. Does nothing otherwise."""
+        following = None
+        with self._mutex:
+            if self._leader is place:
+                following = self._leader = self._waiting.popleft() if self._waiting else None
+                if following is not None:
+                    following.leads = True
+            elif not place.is_taken and place in self._waiting:
+                self._waiting.remove(place)
+        if following is not None and following.ready is not None:
+            following.ready.release()

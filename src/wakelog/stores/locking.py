@@ -108,7 +108,6 @@ class LockWait(NamedTuple):
 
 
 DEFAULT_WAIT = LockWait()
-NO_WAIT = LockWait(timeout_s=0.0)
 
 
 class Wait:
@@ -119,7 +118,7 @@ class Wait:
         self._lock = lock
         self._find_holder = find_holder
         self._begun = time.monotonic()
-        self._limit_s = min(policy.timeout_s, _lease_time_left_s())
+        self._limit_s = min(policy.timeout_s, lease_time_left_s())
         self._pause_s = _FIRST_PAUSE_S
         self._is_notified = policy.on_wait is None
 
@@ -166,7 +165,7 @@ class QueueWait(Wait):
         return min(left_s, _HOLDER_CHECK_S)
 
 
-def _lease_time_left_s() -> float:
+def lease_time_left_s() -> float:
     """Seconds until the earliest stop time of the leases held on this thread; infinite without a lease."""
     stop_at = earliest_stop()
     return math.inf if stop_at is None else max(0.0, stop_at - seconds_since_boot())

@@ -6,18 +6,17 @@ against their digest on read, as in the other stores, so that one suite can test
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound, WakelogError
+from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.integrity import LogEnd, can_append_after, find_appended
 from wakelog.log.lines import Line, lines_after, split_lines
 from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
 from wakelog.ports.stores import (
-    AppendRequest,
     Exposure,
     FirstLine,
     FollowResult,
@@ -184,18 +183,6 @@ class MemoryStore:
             sealed = self._append(log, body, after=after, behind=behind)
             self._followers.wake()
             return sealed
-
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """See `ports.Store`."""
-        return [self._answer(append) for append in appends]
-
-    def _answer(self, append: AppendRequest) -> SealedLine | WakelogError:
-        try:
-            return self.append(
-                append.session, append.body, after=append.after, behind=append.behind, fence=append.fence
-            )
-        except WakelogError as error:
-            return error
 
     def _append(self, log: _Log, body: bytes, *, after: int, behind: int) -> SealedLine:
         end = self._end(log)

@@ -11,16 +11,15 @@ Calls block the thread while they wait. A task that can wait without blocking us
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
 from wakelog.decide.timing import retry_pause_s
-from wakelog.errors import LeaseLost, StoreError, Unavailable, WakelogError
+from wakelog.errors import LeaseLost, StoreError, Unavailable
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
 from wakelog.ports.stores import (
-    AppendRequest,
     Blobs,
     Exposure,
     FirstLine,
@@ -222,11 +221,6 @@ class RetryingStore:
         return self.repeat(
             lambda: self.inner.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
         )
-
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """See `ports.Store`; not repeated: each append has its own result."""
-        self.check()
-        return self.inner.append_all(appends)
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`; not repeated: raw bytes have no id that shows whether they were added."""

@@ -6,14 +6,12 @@ errors of stores or tools cannot continue after it. A test catches it and contin
 same storage.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
 from wakelog.log.lines import Line
 from wakelog.ports.stores import (
-    AppendRequest,
     Blobs,
     Exposure,
     FirstLine,
@@ -93,10 +91,6 @@ class CrashingStore:
         return self.life.write(
             lambda: self._store.append(session, body, after=after, behind=behind, fence=fence, durable=durable)
         )
-
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """See `ports.Store`."""
-        return self.life.write(lambda: self._store.append_all(appends))
 
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""

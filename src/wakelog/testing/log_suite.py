@@ -17,7 +17,7 @@ from wakelog.errors import BadId, Conflict, NotFound, WakelogError
 from wakelog.log.integrity import verify_seals
 from wakelog.log.lines import EntryReader
 from wakelog.log.seal import find_seq, unseal
-from wakelog.ports.stores import AppendRequest, Store
+from wakelog.ports.stores import Store
 from wakelog.stores.memory import MemoryStore
 from wakelog.testing.store_rig import Rig, append_at_end, body, first_line, log_bytes, make
 
@@ -325,7 +325,8 @@ class _Pair:
         self.session = session
         self.reference = MemoryStore()
         self._rig = rig
-        self._last: AppendRequest | None = None
+        # The entry, the seq that it follows, and the size of the torn tail before it.
+        self._last: tuple[bytes, int, int] | None = None
         self._count = 0
         # A separate sender, so that both stores assign the same number.
         make(rig.store, session, sender=session)
@@ -345,18 +346,18 @@ class _Pair:
             behind = len(reader.torn.raw) if reader.torn else 0
             self._count += 1
             entry = raw.replace(b"ID", b"m%d" % self._count)
-            self._last = AppendRequest(self.session, entry, reader.next_seq - 1 + shift, behind)
+            self._last = entry, reader.next_seq - 1 + shift, behind
         if self._last is not None:
-            self._compare(self._last)
-
-    def _compare(self, append: AppendRequest) -> None:
-        got, expected = (_answer(store, append) for store in (self._rig.store, self.reference))
-        assert got == expected, append
+            got, expected = (_answer(store, self.session, *self._last) for store in (self._rig.store, self.reference))
+            assert got == expected, self._last
 
 
-def _answer(store: Store, append: AppendRequest) -> Any:
-    (answer,) = store.append_all([append])
-    return type(answer) if isinstance(answer, WakelogError) else (answer.seq, answer.line.raw, answer.line.offset)
+def _answer(store: Store, session: str, entry: bytes, after: int, behind: int) -> Any:
+    try:
+        answer = store.append(session, entry, after=after, behind=behind)
+    except WakelogError as error:
+        return type(error)
+    return answer.seq, answer.line.raw, answer.line.offset
 
 
 class HistorySuite:

@@ -6,12 +6,13 @@
 
 Each test names the law or requirement it covers. Power loss, killed processes and full disks are covered by
 separate tests of each store. `log_suite` and `session_suite` hold a part of the tests; here are those of leases and
-fences, journals, followers, appends to many sessions in one call, and logs adopted from other stores.
+fences, journals, followers, appends of many threads at once, and logs adopted from other stores.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
@@ -19,8 +20,8 @@ from wakelog.errors import Conflict, LeaseLost, NotFound, StoreClosed, WakelogEr
 from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.integrity import verify_seals
 from wakelog.log.lines import EntryReader, Line
-from wakelog.log.seal import find_seq, unseal
-from wakelog.ports.stores import AppendRequest, FollowResult, SealedLine, StopSignal, Store
+from wakelog.log.seal import find_seq
+from wakelog.ports.stores import FollowResult, StopSignal, Store
 from wakelog.testing.log_suite import HistorySuite, LogSuite
 from wakelog.testing.session_suite import CustodySuite, EndingSuite, IdentitySuite
 from wakelog.testing.store_rig import Rig, body, first_line, journals_of, log_bytes, make, take_lease
@@ -248,62 +249,81 @@ def foreign_log(session: str = "s") -> bytes:
     return first_line(session)(7) + b"\n" + b"".join(FOREIGN % number for number in range(3)) + b"".join(GARBAGE)
 
 
-def seqs_or_errors(answers: list[SealedLine | WakelogError]) -> list[int | type]:
-    """Return the seq or the error type of each result."""
-    return [answer.seq if isinstance(answer, SealedLine) else type(answer) for answer in answers]
+class Append(NamedTuple):
+    """An append to try: its session, the id of its entry, the seq it follows, and the fence of its lease."""
+
+    session: str
+    entry: str
+    after: int = 0
+    fence: int | None = None
+
+
+def append_at_once(store: Store, appends: Sequence[Append]) -> list[int | type]:
+    """Append durably from as many threads at the same time; return the seq or the error type of each."""
+    gate = threading.Barrier(len(appends))
+
+    def work(append: Append) -> int | type:
+        gate.wait()
+        try:
+            return store.append(append.session, body(append.entry), after=append.after, fence=append.fence).seq
+        except WakelogError as error:
+            return type(error)
+
+    with ThreadPoolExecutor(len(appends)) as threads:
+        return list(threads.map(work, appends))
 
 
 class MovingSuite:
-    """`append_all` and `adopt`."""
+    """Appends of many threads at once, and `adopt`."""
 
     # ── appends to many sessions ─────────────────────────────────────────────────────────────────
 
     def test_many_sessions_at_once(self, store: Store) -> None:
-        """Law 3, law 12: each session gets its own entry with its own seq, as with separate appends."""
-        for name in "abc":
+        """Law 3, law 12: each session gets its own entries with its own seqs, as with separate appends."""
+        names = [f"s{number}" for number in range(16)]
+        for name in names:
             make(store, name)
-        answers = store.append_all([AppendRequest(name, body(f"m-{name}"), 0) for name in "cab"])
-        assert seqs_or_errors(answers) == [1, 1, 1]
-        for name in "abc":
-            lines = list(store.load(name))
-            assert unseal(lines[-1].raw) == body(f"m-{name}")
+        for step in range(3):
+            assert append_at_once(store, [Append(name, f"m{step}-{name}", step) for name in names]) == [step + 1] * 16
+        for name in names:
+            assert [entry.id for entry in EntryReader().feed_all(store.load(name))] == [
+                name,
+                *(f"m{step}-{name}" for step in range(3)),
+            ]
             assert verify_seals(store.load(name)).broken == ()
-        by_line = {answer.line.raw for answer in answers if isinstance(answer, SealedLine)}
-        assert by_line == {list(store.load(name))[-1].raw for name in "abc"}
 
-    def test_one_session_keeps_its_order(self, store: Store) -> None:
-        """Law 3: entries of one session in one call are appended in the order given."""
+    def test_threads_at_one_session(self, store: Store) -> None:
+        """Law 3, LOG-10: of entries that threads append at the same place one is accepted, the others conflict."""
         make(store, "a")
         make(store, "b")
-        appends = [AppendRequest("a", body(f"m{number}"), number) for number in range(5)]
-        assert seqs_or_errors(store.append_all([*appends, AppendRequest("b", body("n"), 0)])) == [1, 2, 3, 4, 5, 1]
-        assert [entry.id for entry in EntryReader().feed_all(store.load("a"))] == ["a", *(f"m{at}" for at in range(5))]
+        appends = [*(Append("a", f"m{number}") for number in range(8)), Append("b", "n")]
+        answers = append_at_once(store, appends)
+        assert sorted(answers[:8], key=str) == [1, *[Conflict] * 7]
+        assert answers[8] == 1
+        kept = [entry.id for entry in EntryReader().feed_all(store.load("a"))]
+        assert kept == ["a", f"m{answers.index(1)}"]
 
     def test_an_answer_is_an_entrys_own(self, rig: Rig, store: Store) -> None:
-        """LOG-10, law 6: the failure of one append does not affect the others."""
+        """LOG-10, law 6: the failure of one append does not affect those of other threads."""
         for name in ("a", "b", "s"):
             make(store, name)
         take_lease(store, "a1", "one", after=0, ttl_s=5)
         rig.advance(6)
         take_lease(rig.again(), "a2", "two", after=1)
-        answers = store.append_all(
+        answers = append_at_once(
+            store,
             [
-                AppendRequest("a", body("m1"), 0),
-                AppendRequest("a", body("m2"), 0),
-                AppendRequest("missing", body("m3"), 0),
-                AppendRequest("b", body("m4"), 7),
-                AppendRequest("s", body("m5"), 2, fence=1),
-                AppendRequest("b", body("m6"), 0),
-                AppendRequest("a", body("m1"), 0),
-            ]
+                Append("a", "m1"),
+                Append("missing", "m3"),
+                Append("b", "m4", 7),
+                Append("s", "m5", 2, fence=1),
+                Append("b", "m6"),
+                Append("a", "m1"),
+            ],
         )
-        assert seqs_or_errors(answers) == [1, Conflict, NotFound, Conflict, LeaseLost, 1, 1]
+        assert answers == [1, NotFound, Conflict, LeaseLost, 1, 1]
         assert [entry.id for entry in EntryReader().feed_all(store.load("a"))] == ["a", "m1"]
         assert [entry.id for entry in EntryReader().feed_all(store.load("b"))] == ["b", "m6"]
-
-    def test_nothing_to_append(self, store: Store) -> None:
-        """Bad input: no appends give no results."""
-        assert store.append_all([]) == []
 
     # ── adopted logs ─────────────────────────────────────────────────────────────────────────────
 

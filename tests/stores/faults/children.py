@@ -11,16 +11,19 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from tests.faults.children import refused, wait_for
 from tests.stores.faults.logs import append_under, body, last_seq, make, numbered, stands, take
+from tests.stores.groups import append_in_one_group
 from wakelog.errors import Conflict, LeaseLost, StoreError
 from wakelog.log.integrity import verify_seals
-from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.ports.stores import SealedLine
 from wakelog.reading import read_log
 from wakelog.session import Session
 from wakelog.stores import open_store
+from wakelog.stores.database.tables import AppendRequest
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.file_sync import ThreadSync
 
@@ -65,29 +68,29 @@ def append_together(folder: str, sync: str, *sessions: str) -> None:
     if sync == "threads":
         store._syncs = ThreadSync()
     appends = [AppendRequest(session, body(f"m-{session}"), 0) for session in sessions]
-    for session, answer in zip(sessions, store.append_all(appends), strict=True):
+    for session, answer in zip(sessions, append_in_one_group(store, appends), strict=True):
         tell("kept" if isinstance(answer, SealedLine) else "failed", session)
 
 
 def write_batches(url: str, label: str, count: str, *sessions: str) -> None:
-    """Append to all sessions at once, in the given order, and again where others were faster."""
+    """Append to all sessions at once, each in a thread, in the given order, and again where others were faster."""
     tell("ready")
     wait_for("go")
     store, after, conflicts = open_store(url), dict.fromkeys(sessions, 0), 0
+    threads = ThreadPoolExecutor(len(sessions))
     for number in range(int(count)):
         entry, left = f"{label}-{number}", list(sessions)
         while left:
-            answers = store.append_all([AppendRequest(session, body(entry), after[session]) for session in left])
+            answers = [threads.submit(store.append, session, body(entry), after=after[session]) for session in left]
             for session, answer in zip(tuple(left), answers, strict=True):
-                if isinstance(answer, SealedLine):
-                    left.remove(session)
-                    after[session] = answer.seq
-                    tell("kept", session, entry, answer.seq)
-                elif isinstance(answer, Conflict):
+                try:
+                    after[session] = answer.result().seq
+                except Conflict:
                     conflicts += 1
                     after[session] = last_seq(store, session)
                 else:
-                    raise answer
+                    left.remove(session)
+                    tell("kept", session, entry, after[session])
     tell("conflicts", conflicts)
 
 

@@ -10,8 +10,10 @@ import pytest
 from tests.faults.tracing import traced
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import body
+from tests.stores.groups import append_in_one_group
 from wakelog.errors import StoreError, UsageError
-from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.ports.stores import SealedLine
+from wakelog.stores.database.tables import AppendRequest
 from wakelog.stores.jsonl import JsonlStore, file_sync
 from wakelog.stores.jsonl.file_sync import FilesystemSync
 from wakelog.testing.store_rig import make
@@ -110,10 +112,10 @@ def test_file_system_sync_is_refused_where_it_reports_no_errors(tmp_path, monkey
 def test_a_forked_child_starts_its_own_threads(tmp_path):
     """LOG-11: the threads of its parent would never answer."""
     store, appends = three(tmp_path)
-    store.append_all(appends)
+    append_in_one_group(store, appends)
     child = os.fork()
     if child == 0:
-        got = store.append_all([AppendRequest(name, body(f"n-{name}"), 1) for name in "abc"])
+        got = append_in_one_group(store, [AppendRequest(name, body(f"n-{name}"), 1) for name in "abc"])
         os._exit(0 if all(isinstance(answer, SealedLine) for answer in got) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -124,6 +126,6 @@ def test_a_failure_is_a_store_error(tmp_path, monkeypatch):
     monkeypatch.setattr(
         file_sync.FilesystemSync, "_syncfs", lambda self, descriptor: OSError(errno.ENOSPC, "No space left on device")
     )
-    for name, answer in zip("abc", store.append_all(appends), strict=True):
+    for name, answer in zip("abc", append_in_one_group(store, appends), strict=True):
         assert isinstance(answer, StoreError)
         assert f"crab_{name}_1" in str(answer)

@@ -10,6 +10,7 @@ import pytest
 from tests.faults.tracing import traced
 from tests.stores.faults.children import MODULE
 from tests.stores.faults.logs import body
+from tests.stores.groups import append_in_one_group
 from tests.stores.jsonl.test_file_sync import three
 from wakelog.errors import StoreError
 from wakelog.ports.stores import SealedLine
@@ -85,7 +86,7 @@ def test_only_appends_with_a_failed_sync_are_in_doubt(tmp_path):
     store, appends = three(tmp_path)
     store._syncs = KernelSync()
     Kernel(store._syncs, {1: errno.EIO})
-    assert [type(answer) for answer in store.append_all(appends)] == [SealedLine, StoreError, SealedLine]
+    assert [type(answer) for answer in append_in_one_group(store, appends)] == [SealedLine, StoreError, SealedLine]
     assert store.append("b", body("m-b"), after=0).seq == 1
     assert len(list(store.load("b"))) == 2
 

@@ -10,10 +10,12 @@ import threading
 
 import pytest
 
-from wakelog.errors import Conflict, StoreError
+from tests.stores.groups import append_in_one_group
+from wakelog.errors import StoreError
 from wakelog.identity import latest
 from wakelog.log.lines import EntryReader
-from wakelog.ports.stores import AppendRequest, SealedLine
+from wakelog.ports.stores import SealedLine
+from wakelog.stores.database.tables import AppendRequest
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.file_sync import ThreadSync
 from wakelog.testing.store_rig import body, make
@@ -249,10 +251,8 @@ def test_only_logs_with_a_failed_sync_are_in_doubt(tmp_path, monkeypatch):
         sync(descriptor)
 
     monkeypatch.setattr(os, "fdatasync", failing)
-    answers = store.append_all(
-        [AppendRequest(name, body(f"m-{name}"), 0) for name in "abc"] + [AppendRequest("b", body("n"), 7)]
-    )
-    assert [type(answer) for answer in answers] == [SealedLine, StoreError, SealedLine, Conflict]
+    answers = append_in_one_group(store, [AppendRequest(name, body(f"m-{name}"), 0) for name in "abc"])
+    assert [type(answer) for answer in answers] == [SealedLine, StoreError, SealedLine]
     assert sorted(synced) == ["crab_a_1.jsonl", "crab_b_1.jsonl", "crab_c_1.jsonl"]
     monkeypatch.setattr(os, "fdatasync", sync)
     assert store.append("b", body("m-b"), after=0).seq == 1
@@ -260,15 +260,14 @@ def test_only_logs_with_a_failed_sync_are_in_doubt(tmp_path, monkeypatch):
 
 
 def test_entries_that_need_no_sync_are_not_synced(tmp_path, monkeypatch):
-    """Decision 008: entries that can be written again are not synced, also in a group."""
+    """Decision 008: entries that can be written again are not synced."""
     store = JsonlStore(str(tmp_path))
     make(store, "a", sender="a")
     make(store, "b", sender="b")
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    store.append_all(
-        [AppendRequest("a", body("m1"), 0, durable=False), AppendRequest("b", body("m1"), 0, durable=False)]
-    )
+    for name in "ab":
+        store.append(name, body("m1"), after=0, durable=False)
     assert synced == []
-    store.append_all([AppendRequest("a", body("m2"), 1, durable=False), AppendRequest("b", body("m2"), 1)])
+    store.append("b", body("m2"), after=1)
     assert len(synced) == 1

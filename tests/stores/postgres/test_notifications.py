@@ -9,9 +9,11 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
+from tests.stores.groups import append_in_one_group
 from tests.stores.postgres.rig import PATIENCE_S, PostgresRig
 from wakelog.log.seal import find_seq
-from wakelog.ports.stores import AppendRequest, StopSignal
+from wakelog.ports.stores import StopSignal
+from wakelog.stores.database.tables import AppendRequest
 from wakelog.testing.store_rig import activity_body, body, make
 
 LISTENING = """
@@ -76,8 +78,8 @@ def follower(rig):
 
 ACTS = {
     "append": lambda store: store.append("s", body("m1"), after=0),
-    "append of many": lambda store: store.append_all(
-        [AppendRequest("t", body("m1"), 0), AppendRequest("s", body("m1"), 0)]
+    "append of many": lambda store: append_in_one_group(
+        store, [AppendRequest("t", body("m1"), 0), AppendRequest("s", body("m1"), 0)]
     ),
     "lease": lambda store: store.acquire("s", activity_body("a1", "one"), after=0, holder="one", ttl_s=10),
     "journal": lambda store: store.journal("s", "r1", b"piece"),

@@ -6,12 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.patience import PATIENCE_S
+from tests.stores.groups import GivenGroup, HeldLead, append_in_one_group
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import LeaseLost
 from wakelog.log.seal import find_seq
-from wakelog.ports.stores import AppendRequest, Lease, SealedLine
+from wakelog.ports.stores import Lease, SealedLine
 from wakelog.stores import open_store
-from wakelog.stores.database.tables import Addition, Row, StoredRow
+from wakelog.stores.database.tables import Addition, AppendRequest, Row, StoredRow
 from wakelog.stores.postgres import PostgresStore
 from wakelog.stores.postgres.connections import Connections
 from wakelog.testing.store_rig import body, log_bytes, make, take_lease
@@ -69,11 +71,12 @@ def test_an_append_is_one_round_trip(direct, monkeypatch):
     monkeypatch.setattr(Connections, "run", noted)
     direct.store.append("s", body("m2"), after=1)
     assert len(asked) == 1
-    direct.store.append_all([AppendRequest("s", body("m3"), 2)])
-    assert len(asked) == 2
 
 
 # ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+
+ROUNDS = 10
 
 
 def test_appends_in_opposite_orders_cause_no_deadlock(direct):
@@ -86,23 +89,24 @@ def test_appends_in_opposite_orders_cause_no_deadlock(direct):
 
     def write(worker):
         let_in = 0
-        for number in range(25):
+        for number in range(ROUNDS):
             order = sessions if worker else sessions[::-1]
             appends = [AppendRequest(session, body(f"w{worker}-{number}", session), number) for session in order]
             begun.wait()
-            let_in += sum(isinstance(answer, SealedLine) for answer in writers[worker].append_all(appends))
+            answers = append_in_one_group(writers[worker], appends)
+            let_in += sum(isinstance(answer, SealedLine) for answer in answers)
         return let_in
 
     with ThreadPoolExecutor(2) as pool:
-        assert sum(pool.map(write, range(2))) == 25 * len(sessions)
+        assert sum(pool.map(write, range(2))) == ROUNDS * len(sessions)
     direct.run("SELECT pg_stat_force_next_flush()")
     assert direct.run("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == [(0,)]
     for session in sessions:
-        assert [find_seq(line.raw) for line in direct.store.load(session)] == list(range(26))
+        assert [find_seq(line.raw) for line in direct.store.load(session)] == list(range(ROUNDS + 1))
 
 
 def test_each_addition_is_accepted_or_refused_separately(direct):
-    """LOG-10: also several of one log, in the given order."""
+    """LOG-10: of several additions to one log, the first."""
     for session in ("a", "b", "c"):
         make(direct.store, session)
     tables = direct.store._tables
@@ -116,7 +120,9 @@ def test_each_addition_is_accepted_or_refused_separately(direct):
         Addition("b", sizes["b"], (Row(b"fenced\n", 1, "b2"),), fence=3),
         Addition("c", sizes["c"] + 8, (Row(b"three again\n", 3, "c4"),)),
     ]
-    assert tables.add(additions) == [True, False, False, False, True, False, False]
+    assert tables.add_group(GivenGroup(additions)) == [True, False, False, False, False, False, False]
+    assert tables.add(additions[4])
+    assert not tables.add(additions[6])
     assert log_bytes(direct.store, "c")[sizes["c"] :] == b"one\ntwo\nthree\n"
     assert [log_bytes(direct.store, session)[sizes[session] :] for session in ("a", "b")] == [b"", b""]
     assert [row.number for row in tables.rows("c", after=0, budget=10**6)] == [1, 2, 3, 4]
@@ -128,11 +134,26 @@ def test_rows_with_a_taken_id_or_seq_are_stored(direct):
     tables = direct.store._tables
     size = tables.last("s").size
     rows = (Row(b"1\n", 1, "x"), Row(b"2\n", None, "x"), Row(b"3\n", 0, "s"))
-    assert tables.add([Addition("s", size, rows, refuse_known=False)]) == [True]
-    assert tables.add([Addition("s", size + 6, (Row(b"4\n", 1, "y"),))]) == [True]
+    assert tables.add(Addition("s", size, rows, refuse_known=False))
+    assert tables.add(Addition("s", size + 6, (Row(b"4\n", 1, "y"),)))
     assert log_bytes(direct.store)[size:] == b"1\n2\n3\n4\n"
     assert (tables.row_of("s", "x").raw, tables.row_of("s", "y").raw) == (b"1\n", b"4\n")
     assert tables.number_of("s", seq=1) == 2
+
+
+def test_a_locked_log_delays_no_other_log_of_its_group(direct):
+    """LOG-10: a log that another transaction has locked is left out, and its thread waits for it alone."""
+    for session in ("s", "t"):
+        make(direct.store, session)
+    with ThreadPoolExecutor(2) as pool, direct.holding("s"):
+        with HeldLead(direct.store._commits) as held:
+            waits = []
+            for session in ("s", "t"):
+                waits.append(pool.submit(direct.store.append, session, body("m1"), after=0))
+                assert held.arrived.acquire(timeout=PATIENCE_S)
+        assert waits[1].result(PATIENCE_S).seq == 1
+        assert not waits[0].done()
+    assert waits[0].result(PATIENCE_S).seq == 1
 
 
 FENCED = {
@@ -144,7 +165,7 @@ FENCED = {
 
 
 def list_of(store, append):
-    answers = store.append_all([append, AppendRequest("t", body("m1"), 0)])
+    answers = append_in_one_group(store, [append, AppendRequest("t", body("m1"), 0)])
     if isinstance(answers[0], Exception):
         raise answers[0]
 
@@ -241,7 +262,7 @@ def _append_one(store):
 
 
 def _append_many(store):
-    store.append_all([AppendRequest("t", body("m1"), 0), AppendRequest("u", body("m1"), 0, durable=False)])
+    append_in_one_group(store, [AppendRequest("t", body("m1"), 0), AppendRequest("u", body("m1"), 0)])
     return {"t": log_bytes(store, "t"), "u": log_bytes(store, "u")}
 
 

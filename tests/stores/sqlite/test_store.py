@@ -8,15 +8,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from tests.stores.groups import GivenGroup, append_in_one_group
 from wakelog.errors import Conflict, NewerFormat, NotFound, StoreBusy, StoreError
 from wakelog.log.integrity import verify_seals
 from wakelog.log.seal import find_seq
-from wakelog.ports.stores import AppendRequest
 from wakelog.stores.database.migrations import migrations, newest
-from wakelog.stores.database.tables import Addition, Row
+from wakelog.stores.database.tables import Addition, AppendRequest, Row
 from wakelog.stores.locking import LockWait
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.schema import apply_migration
@@ -171,11 +172,11 @@ def test_each_append_of_a_group_has_its_own_result(path):
     store = SqliteStore(path)
     for name in "abc":
         make(store, name, sender=name)
-    tables = store._tables
+    tables: Any = store._tables
     sizes = {name: tables.last(name).size for name in "abc"}
     sizes["b"] -= 1
     additions = [Addition(name, sizes[name], (Row(b"a row\n", None, f"m-{name}"),)) for name in "abc"]
-    assert tables.add(additions) == [True, False, True]
+    assert tables.add_group(GivenGroup(additions)) == [True, False, True]
     assert [tables.last(name).number for name in "abc"] == [2, 1, 2]
 
 
@@ -193,7 +194,7 @@ def test_a_replaced_file_is_read_anew(path, tmp_path):
     os.replace(tmp_path / "other.db", path)
     assert store.append("s", body("m2"), after=1).seq == 2
     assert [len(list(store.load(name))) for name in "st"] == [3, 2]
-    store.append_all([AppendRequest("s", body("m3"), 2), AppendRequest("t", body("m2"), 1)])
+    append_in_one_group(store, [AppendRequest("s", body("m3"), 2), AppendRequest("t", body("m2"), 1)])
     assert [len(list(store.load(name))) for name in "st"] == [4, 3]
 
 
@@ -294,10 +295,8 @@ def test_a_long_log_is_read_in_parts(path):
     store = SqliteStore(path)
     make(store)
     texts = ["x" * size for size in (10, 9_000_000, 10, 5_000_000)] + ["short"] * 2_500
-    answers = store.append_all(
-        [AppendRequest("s", body(f"m{at}", text), at, durable=False) for at, text in enumerate(texts)]
-    )
-    assert [answer.seq for answer in answers] == list(range(1, len(texts) + 1))
+    for at, text in enumerate(texts):
+        assert store.append("s", body(f"m{at}", text), after=at, durable=False).seq == at + 1
     forwards = list(store.load("s"))
     assert [find_seq(line.raw) for line in forwards] == list(range(len(texts) + 1))
     assert [(line.offset, line.raw) for line in store.tail("s")] == [(line.offset, line.raw) for line in forwards[::-1]]

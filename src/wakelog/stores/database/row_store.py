@@ -4,6 +4,8 @@ Rule 1: the database decides. The cached end of a log only saves a query: an app
 if the log has another size, the end is read again.
 Rule 2: a cached end is removed while an append is in progress and stored again when the database has accepted the
 append. So a failed append, or one with an unknown outcome, leaves no wrong end behind.
+Rule 3: durable appends of several threads share a transaction (`group_commit.py`). One that was refused in a group, or
+whose group failed, is tried again by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +17,6 @@ from wakelog.log.lines import Line, lines_after, split_lines, split_lines_backwa
 from wakelog.log.seal import find_seal, find_seq, unseal
 from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
 from wakelog.ports.stores import (
-    AppendRequest,
     Blobs,
     Exposure,
     FirstLine,
@@ -28,6 +29,7 @@ from wakelog.ports.stores import (
 from wakelog.stores.database.journal_cursor import JournalCursor, JournalPieces
 from wakelog.stores.database.tables import (
     Addition,
+    AppendRequest,
     Draft,
     LeaseRow,
     Row,
@@ -38,6 +40,7 @@ from wakelog.stores.database.tables import (
     split_rows,
 )
 from wakelog.stores.followers import Followers
+from wakelog.stores.group_commit import GroupCommit, GroupFailed
 from wakelog.stores.process_identity import this_process
 from wakelog.stores.session_numbers import NUMBERS_MAX, last_old_number
 
@@ -54,6 +57,7 @@ class RowStore:
         self._tables = tables
         self._known: dict[str, SessionRef] = {}
         self._ends: dict[str, LogEnd] = {}
+        self._commits: GroupCommit[Addition, bool] = GroupCommit()
         self._journals = JournalCursor(tables)
         self._followers = Followers()
 
@@ -102,7 +106,7 @@ class RowStore:
             end = self._end(known.id)
         rows = tuple(split_rows(raw, last_seq=end.seq))
         addition = Addition(known.id, size, rows, refuse_known=False)
-        if end.size != size or (rows and self._tables.add([addition]) != [True]):
+        if end.size != size or (rows and not self._tables.add(addition)):
             raise Conflict(f"{known.name} does not end at byte {size:,} in this store")
         self._remember(known.id, end, raw)
         return known.name
@@ -157,73 +161,32 @@ class RowStore:
         fence: int | None = None,
         durable: bool = True,
     ) -> SealedLine:
-        """See `ports.Store`. Like `append_all` for one append, with less overhead."""
+        """See `ports.Store`."""
         append = AppendRequest(session, body, after, behind, fence, durable)
-        for _ in range(_TRIES_MAX):
+        for tries in range(_TRIES_MAX):
             placed = self._make_draft(append)
-            answer = self._add_draft(append, placed) if isinstance(placed, Draft) else placed
+            answer = (
+                self._add_draft(append, placed, in_group=durable and not tries) if isinstance(placed, Draft) else placed
+            )
             if isinstance(answer, SealedLine):
                 return answer
             if answer is not None:
                 raise answer
         raise Conflict(f"{session} is too busy")
 
-    def _add_draft(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
+    def _add_draft(self, append: AppendRequest, draft: Draft, *, in_group: bool) -> SealedLine | WakelogError | None:
         """Add one draft; return the answer, or None if the draft must be created again."""
-        if self._tables.add([draft.addition]) != [True]:
+        if not (self._add_in_group(draft.addition) if in_group else self._tables.add(draft.addition)):
             return self._refused(append, draft)
         self._ends[draft.addition.session] = draft.end
         return draft.sealed()
 
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """See `ports.Store`. One transaction adds one append of each session; further ones go into the next."""
-        answers: dict[int, SealedLine | WakelogError] = {}
-        waiting: Sequence[int] = range(len(appends))
-        while waiting:
-            firsts: dict[str, int] = {}
-            waiting = [at for at in waiting if firsts.setdefault(appends[at].session, at) != at]
-            self._append_together(appends, list(firsts.values()), answers)
-        return [answers[at] for at in range(len(appends))]
-
-    def _append_together(
-        self, appends: Sequence[AppendRequest], trying: list[int], answers: dict[int, SealedLine | WakelogError]
-    ) -> None:
-        """Append to different sessions in one transaction; retry those that were refused because the log has grown."""
-        for _ in range(_TRIES_MAX):
-            drafts: list[tuple[int, Draft]] = []
-            for at in trying:
-                placed = self._make_draft(appends[at])
-                if isinstance(placed, Draft):
-                    drafts.append((at, placed))
-                else:
-                    answers[at] = placed
-            trying = self._add(appends, drafts, answers) if drafts else []
-            if not trying:
-                return
-        answers |= {at: Conflict(f"{appends[at].session} is too busy") for at in trying}
-
-    def _add(
-        self,
-        appends: Sequence[AppendRequest],
-        drafts: list[tuple[int, Draft]],
-        answers: dict[int, SealedLine | WakelogError],
-    ) -> list[int]:
-        """Add the drafts and record their answers; return those to retry."""
+    def _add_in_group(self, addition: Addition) -> bool:
+        """Add rows, with those of other threads if they add some at the same time; return whether it was accepted."""
         try:
-            let_in = self._tables.add([draft.addition for _, draft in drafts])
-        except WakelogError as error:
-            answers |= {at: error for at, _ in drafts}
-            return []
-        again = []
-        for (at, draft), is_in in zip(drafts, let_in, strict=True):
-            if is_in:
-                answers[at] = draft.sealed()
-                self._ends[draft.addition.session] = draft.end
-            elif (answer := self._refused(appends[at], draft)) is not None:
-                answers[at] = answer
-            else:
-                again.append(at)
-        return again
+            return self._commits.submit(addition, self._tables.add_group)
+        except GroupFailed:
+            return self._tables.add(addition)
 
     def _make_draft(self, append: AppendRequest) -> Draft | SealedLine | WakelogError:
         """The draft of an append for its requested place; or the answer, if the log does not end there."""

@@ -24,8 +24,9 @@ from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader, Line, split_lines
 from wakelog.log.seal import unseal
 from wakelog.log.timestamps import parse_ms
-from wakelog.ports.stores import AppendRequest, Blobs, SealedLine, SessionStat
+from wakelog.ports.stores import Blobs, SealedLine, SessionStat
 from wakelog.stores.followers import Follower
+from wakelog.stores.group_commit import Group
 from wakelog.stores.process_identity import ProcessIdentity
 
 
@@ -53,6 +54,17 @@ class SessionRef(msgspec.Struct, frozen=True):
 
     id: str
     name: str
+
+
+class AppendRequest(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of `Store.append` as a value."""
+
+    session: str
+    body: bytes
+    after: int
+    behind: int = 0
+    fence: int | None = None
+    durable: bool = True
 
 
 class Addition(msgspec.Struct, frozen=True):
@@ -129,10 +141,15 @@ class StoreTables(Protocol):
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """Add rows to many logs in one transaction; return whether each was accepted, in the order given.
+    def add(self, addition: Addition) -> bool:
+        """Add rows to a log in one transaction; return whether they were accepted. If refused, nothing is changed."""
+        ...
 
-        Durable on return if any of them is `durable`. A refused addition changes nothing.
+    def add_group(self, group: Group[Addition, bool]) -> list[bool]:
+        """Like `add`, in one transaction for the additions of several threads; return an answer for each.
+
+        The group is taken when no lock is waited for any more. All that is accepted is durable on return. An addition
+        may also be refused because another one of the group, or another transaction, has locked its log.
         """
         ...
 

@@ -27,7 +27,7 @@ from wakelog.log.integrity import LogEnd
 from wakelog.ports.stores import Lease
 from wakelog.stores.files import clear_doubt, doubt_error, doubt_of, mark_doubt, rewrite_in_doubt, storage
 from wakelog.stores.jsonl.folder import Folder
-from wakelog.stores.locking import LockWait, Wait, file_lock_holder, wait_for_file_lock
+from wakelog.stores.locking import Wait, file_lock_holder, wait_for_file_lock
 from wakelog.stores.process_identity import ProcessIdentity, boot_id, seconds_since_boot, this_process
 
 _RECORD_BYTES = 512
@@ -94,6 +94,8 @@ _OPEN_MAX = 128
 # Of the files that the process may open, an eighth may be logs and another eighth their lock files. The rest is for
 # blobs, leases, journals, tools and connections.
 _DESCRIPTOR_SHARE = 8
+# How long a thread waits until other threads have given back a log, if as many are in use as may be open.
+_ROOM_WAIT_S = 1.5
 _TRIES_MAX = 100
 _TRY_LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 
@@ -149,25 +151,33 @@ class OpenLogs:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._logs: dict[str, OpenLog] = {}
-        self._looking = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set up the locks of this process."""
         self._pid = os.getpid()
+        self._looking = threading.Lock()
+        self._returned = threading.Condition(self._looking)
+        self._waiting_for_room = 0
 
-    def append_lock(self, name: str, lock_wait: LockWait | None = None) -> "AppendLock":
-        """The append lock of a session, for a `with` statement. `lock_wait` overrides the limit of the store."""
-        return AppendLock(self, name, lock_wait)
+    def append_lock(self, name: str) -> "AppendLock":
+        """The append lock of a session, for a `with` statement."""
+        return AppendLock(self, name)
 
-    def wait(self, name: str, lock_wait: LockWait | None = None) -> Wait:
+    def wait(self, name: str) -> Wait:
         """The wait of one append for a log that another thread or process holds, with one limit for both.
 
         The holder is looked up by the path of the lock file, because another thread may close the descriptor.
         """
         lock, path = f"the append lock of {name}", self._folder.lock_path(name)
-        return Wait(lock_wait or self._folder.lock_wait, lock, lambda: file_lock_holder(path))
+        return Wait(self._folder.lock_wait, lock, lambda: file_lock_holder(path))
 
     def look_up(self, name: str) -> OpenLog:
         """The open log of a name, counted as in use until `give_back`."""
         self._reset_after_fork()
         with self._looking:
+            if name not in self._logs and self._is_full():
+                self._wait_for_room()
             log = self._logs.get(name)
             if log is None or log.closed:
                 log = self._logs[name] = self._opened(name)
@@ -202,6 +212,8 @@ class OpenLogs:
         """Count one user of the log less."""
         with self._looking:
             log.users -= 1
+            if self._waiting_for_room:
+                self._returned.notify()
 
     def close(self) -> None:
         """Close every log that is not in use."""
@@ -213,9 +225,21 @@ class OpenLogs:
         if self._pid == os.getpid():
             return
         inherited, self._logs = self._logs, {}
-        self._looking, self._pid = threading.Lock(), os.getpid()
+        self._begin()
         for log in inherited.values():
             log.close()
+
+    def _is_full(self) -> bool:
+        """Whether as many logs are in use as may be open."""
+        return len(self._logs) >= (most := open_max()) and sum(log.users > 0 for log in self._logs.values()) >= most
+
+    def _wait_for_room(self) -> None:
+        """Wait until a log in use is given back, for a limited time: one may wait for a process that is stopped."""
+        self._waiting_for_room += 1
+        try:
+            self._returned.wait_for(lambda: not self._is_full(), _ROOM_WAIT_S)
+        finally:
+            self._waiting_for_room -= 1
 
     def _opened(self, name: str) -> OpenLog:
         """Open a log; if the process is out of descriptors, close all unused logs and try once more."""
@@ -261,10 +285,10 @@ class AppendLock:
 
     __slots__ = ("_log", "_logs", "_name", "_wait")
 
-    def __init__(self, logs: OpenLogs, name: str, lock_wait: LockWait | None) -> None:
+    def __init__(self, logs: OpenLogs, name: str) -> None:
         self._logs = logs
         self._name = name
-        self._wait: Wait | LockWait | None = lock_wait
+        self._wait: Wait | None = None
 
     def __enter__(self) -> OpenLog:
         for _ in range(_TRIES_MAX):
@@ -318,8 +342,8 @@ class AppendLock:
 
     def _waiting(self) -> Wait:
         """The wait of this append, started on first use."""
-        if not isinstance(self._wait, Wait):
-            self._wait = self._logs.wait(self._name, self._wait)
+        if self._wait is None:
+            self._wait = self._logs.wait(self._name)
         return self._wait
 
     def __exit__(

@@ -16,17 +16,16 @@ Rule 3: reading never writes (law 9): it creates no folder and no lock file.
 """
 
 import contextlib
+import errno
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from wakelog.errors import Conflict, LeaseLost, StoreBusy, TooManyOpenFiles, WakelogError
+from wakelog.errors import Conflict, LeaseLost, TooManyOpenFiles
 from wakelog.log.integrity import LogEnd, can_append_after, find_appended
 from wakelog.log.lines import Line, lines_after, split_lines
 from wakelog.log.seal import find_seal, find_seq
 from wakelog.ports.stores import (
-    AppendRequest,
     Exposure,
     FirstLine,
     FollowResult,
@@ -39,12 +38,13 @@ from wakelog.stores import file_events, load
 from wakelog.stores.file_events import watching_paths
 from wakelog.stores.files import storage, storage_error, write_all
 from wakelog.stores.followers import Followers
+from wakelog.stores.group_commit import Group, GroupCommit, GroupFailed
 from wakelog.stores.jsonl.blob_files import BlobFiles
 from wakelog.stores.jsonl.folder import LOG_SUFFIX, Folder, blocks, lines_backwards
 from wakelog.stores.jsonl.journal_files import JournalFiles
-from wakelog.stores.jsonl.log_locks import LeaseFiles, OpenLog, OpenLogs, open_max
+from wakelog.stores.jsonl.log_locks import LeaseFiles, OpenLog, OpenLogs
 from wakelog.stores.jsonl.session_names import SessionNames
-from wakelog.stores.locking import DEFAULT_WAIT, NO_WAIT, LockWait
+from wakelog.stores.locking import DEFAULT_WAIT, LockWait
 from wakelog.stores.ownership import Owners
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class JsonlStore:
         self._journals = JournalFiles(self.folder)
         self._blobs = BlobFiles(self.folder)
         self._followers = Followers()
+        self._commits: GroupCommit[int, OSError | None] = GroupCommit()
         self._syncs: FileSync | None = load(_FILE_SYNC).FilesystemSync() if sync == "filesystem" else None
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
@@ -134,111 +135,6 @@ class JsonlStore:
                 self._check_fence(name, fence)
             return self._append(name, log, body, after=after, behind=behind, durable=durable)
 
-    def append_all(self, appends: Sequence[AppendRequest]) -> list[SealedLine | WakelogError]:
-        """See `ports.Store`. All logs are written first; then they are synced together.
-
-        Syncing some logs while others are still written is slower, because both need the interpreter.
-        """
-        answers: dict[int, SealedLine | WakelogError] = {}
-        places: dict[str, list[int]] = {}
-        for at, append in enumerate(appends):
-            try:
-                places.setdefault(self.name(append.session), []).append(at)
-            except WakelogError as error:
-                answers[at] = error
-        # Logs that are not free are left for later and waited for one by one, with no other lock held. So a stopped
-        # writer of one session does not delay other sessions.
-        late: list[str] = []
-        waiting = sorted(places)
-        while waiting:
-            with contextlib.ExitStack() as held:
-                taken = self._take_some(held, waiting, NO_WAIT, most=open_max())
-                waiting = waiting[len(taken) :]
-                late += self._append_taken(taken, places, appends, answers)
-        wait = self.folder.lock_wait
-        until = time.monotonic() + wait.timeout_s
-        for name in late:
-            left = wait._replace(timeout_s=max(0.0, until - time.monotonic()))
-            with contextlib.ExitStack() as held:
-                self._append_taken(self._take_some(held, [name], left, most=1), places, appends, answers)
-        return [answers[at] for at in range(len(appends))]
-
-    def _take_some(
-        self, held: contextlib.ExitStack, names: Sequence[str], lock_wait: LockWait, *, most: int
-    ) -> dict[str, OpenLog | WakelogError]:
-        """The first of these logs, as many as can be open at once, each taken or with its error. Writes nothing."""
-        taken: dict[str, OpenLog | WakelogError] = {}
-        for name in names[:most]:
-            try:
-                taken[name] = held.enter_context(self._logs.append_lock(name, lock_wait))
-            except TooManyOpenFiles as error:
-                number = sum(isinstance(log, OpenLog) for log in taken.values())
-                if not number:
-                    return taken | {name: error}
-                # Half as many logs leave descriptors for the lease files that are read before an append.
-                held.close()
-                self._logs.close()
-                return self._take_some(held, names, lock_wait, most=max(1, number // 2))
-            except WakelogError as error:
-                taken[name] = error
-        return taken
-
-    def _append_taken(
-        self,
-        taken: Mapping[str, OpenLog | WakelogError],
-        places: Mapping[str, Sequence[int]],
-        appends: Sequence[AppendRequest],
-        answers: dict[int, SealedLine | WakelogError],
-    ) -> list[str]:
-        """Write to the logs that were taken and sync them together; return the names of those that were not free."""
-        written = {}
-        for name, log in taken.items():
-            if isinstance(log, WakelogError):
-                answers |= dict.fromkeys(places[name], log)
-            elif self._write_all(name, log, places[name], appends, answers):
-                written[name] = log
-        for name, failure in self._sync_all(written).items():
-            answers |= {at: failure for at in places[name] if isinstance(answers[at], SealedLine)}
-        return [name for name, log in taken.items() if isinstance(log, StoreBusy)]
-
-    def _write_all(
-        self,
-        name: str,
-        log: OpenLog,
-        places: Sequence[int],
-        appends: Sequence[AppendRequest],
-        answers: dict[int, SealedLine | WakelogError],
-    ) -> bool:
-        """Write the appends of one log and record their answers; return whether the log must be synced."""
-        is_due = False
-        for at in places:
-            answer = answers[at] = self._unsynced(name, log, appends[at])
-            is_due = is_due or (appends[at].durable and isinstance(answer, SealedLine))
-        return is_due
-
-    def _unsynced(self, name: str, log: OpenLog, append: AppendRequest) -> SealedLine | WakelogError:
-        try:
-            if append.fence is not None:
-                self._check_fence(name, append.fence)
-            return self._append(name, log, append.body, after=append.after, behind=append.behind, durable=False)
-        except WakelogError as error:
-            return error
-
-    def _sync_all(self, logs: Mapping[str, OpenLog]) -> dict[str, WakelogError]:
-        """Sync logs together; return the errors by name."""
-        if not logs:
-            return {}
-        if self._syncs is None:
-            self._syncs = load(_FILE_SYNC).open_file_sync()
-        failed: dict[str, WakelogError] = {}
-        for name, error in zip(logs, self._syncs.sync([log.log for log in logs.values()]), strict=True):
-            if error is not None:
-                logs[name].fail()
-                failed[name] = storage_error(f"make the last entry of {name} durable", error)
-            else:
-                logs[name].synced = logs[name].size
-        return failed
-
     def adopt(self, session: str, name: str, raw: bytes, *, size: int = 0) -> str:
         """See `ports.Store`."""
         made = None if size else self._naming.adopt(session, name, raw)
@@ -286,10 +182,29 @@ class JsonlStore:
 
     def _sync(self, name: str, log: OpenLog) -> None:
         try:
-            os.fdatasync(log.log)
-        except OSError as error:
+            error = self._commits.submit(log.log, self._sync_group)
+        except GroupFailed:
+            error = OSError(errno.EINTR, "the sync was interrupted")
+        except BaseException:
+            # The result of the sync is lost, and a second one might not report the same error.
+            log.fail()
+            raise
+        if error is not None:
             log.fail()
             raise storage_error(f"make the last entry of {name} durable", error) from error
+
+    def _sync_group(self, group: Group[int, OSError | None]) -> Sequence[OSError | None]:
+        """Sync the logs of several threads, each of which holds the append lock of its log; return the errors."""
+        logs = group.take()
+        if len(logs) > 1:
+            if self._syncs is None:
+                self._syncs = load(_FILE_SYNC).open_file_sync()
+            return self._syncs.sync(logs)
+        try:
+            os.fdatasync(logs[0])
+        except OSError as error:
+            return (error,)
+        return (None,)
 
     def _caught_up(self, log: OpenLog) -> LogEnd:
         """The current end of the log. New lines are trusted if they are sealed; else the log is read from its start."""
@@ -388,7 +303,12 @@ class JsonlStore:
         return Lease(session, record.holder, record.fence) if record else None
 
     def _check_fence(self, name: str, fence: int) -> None:
-        record = self._leases.read(name)
+        try:
+            record = self._leases.read(name)
+        except TooManyOpenFiles:
+            # The logs that stay open may have all the descriptors.
+            self._logs.close()
+            record = self._leases.read(name)
         if record is None or record.fence != fence:
             raise LeaseLost(f"another worker has taken over {name}")
 

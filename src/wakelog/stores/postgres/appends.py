@@ -14,7 +14,7 @@ from wakelog.stores.database.tables import Addition, Row
 from wakelog.stores.postgres.connections import Bigints, Byteas, Texts
 from wakelog.stores.postgres.database import with_commit_mode
 
-# If the id or the seq is taken, this fails with `UniqueViolation` and changes nothing; `APPEND_MANY` handles both.
+# If the id or the seq is taken, this fails with `UniqueViolation` and changes nothing; `APPEND_ROWS` handles both.
 # These cases are rare: a repeated append fails on the size first. Checking here would make every append 10 % slower.
 APPEND = with_commit_mode("""
 WITH moved AS (
@@ -29,7 +29,7 @@ WITH moved AS (
 SELECT followed > clock_timestamp(), <commit> FROM moved
 """)
 # LATERAL with a LIMIT makes the planner look each row up by its key, whatever its row estimates are.
-APPEND_MANY = with_commit_mode("""
+APPEND_ROWS = with_commit_mode("""
 WITH asked AS MATERIALIZED (
   SELECT * FROM unnest(%(sessions)s, %(sizes)s, %(grown)s, %(counts)s, %(fences)s, %(strict)s)
     AS a (session, size, grown, count, fence, strict)
@@ -58,6 +58,8 @@ WITH asked AS MATERIALIZED (
 )
 SELECT session, followed > clock_timestamp(), <commit> FROM moved
 """)
+# For groups: logs that another transaction has locked are left out, so that they do not delay the others.
+APPEND_IF_UNLOCKED = APPEND_ROWS.replace("FOR NO KEY UPDATE", "FOR NO KEY UPDATE SKIP LOCKED")
 CREATE_SESSION = with_commit_mode("""
 WITH named AS (
   INSERT INTO wakelog.directory (session, name, stem, number)
@@ -112,7 +114,7 @@ def append_parameters(addition: Addition) -> Parameters:
 
 
 def append_many_parameters(additions: Iterable[Addition]) -> Parameters:
-    """The parameters of `APPEND_MANY` for additions to different logs."""
+    """The parameters of `APPEND_ROWS` and `APPEND_IF_UNLOCKED` for additions to different logs."""
     chosen = sorted(additions, key=lambda addition: addition.session)
     return {
         "sessions": Texts(addition.session for addition in chosen),

@@ -28,9 +28,11 @@ from wakelog.stores.database.tables import (
     StoredRow,
 )
 from wakelog.stores.followers import Follower
+from wakelog.stores.group_commit import Group
 from wakelog.stores.postgres.appends import (
     APPEND,
-    APPEND_MANY,
+    APPEND_IF_UNLOCKED,
+    APPEND_ROWS,
     CREATE_SESSION,
     TAKE_LEASE,
     append_many_parameters,
@@ -262,41 +264,39 @@ class PostgresTables:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, additions: Sequence[Addition]) -> list[bool]:
+    def add(self, addition: Addition) -> bool:
         """See `StoreTables`."""
-        if len(additions) == 1 and len(additions[0].rows) == 1 and additions[0].refuse_known:
-            return [self._add_one(additions[0])]
-        answers: dict[int, bool] = {}
-        waiting = dict(enumerate(additions))
-        while waiting:
-            # One addition of each log at a time: a second one must see the result of the first.
-            chosen = {addition.session: at for at, addition in reversed(waiting.items())}
-            let_in = self._add_many([waiting[at] for at in chosen.values()])
-            answers |= {at: session in let_in for session, at in chosen.items()}
-            waiting = {at: addition for at, addition in waiting.items() if at not in answers}
-        return [answers[at] for at in range(len(additions))]
-
-    def _add_one(self, addition: Addition) -> bool:
+        if len(addition.rows) != 1 or not addition.refuse_known:
+            return bool(self._add_many([addition], APPEND_ROWS))
         try:
             found = self._database.write(
                 APPEND, append_parameters(addition), durable=addition.durable, again=_is_resolved_by_id(addition)
             )
         except StoreError as error:
-            # Another row has this id or seq; `APPEND_MANY` handles both cases.
+            # Another row has this id or seq; `APPEND_ROWS` handles both cases.
             if isinstance(error.__cause__, UniqueViolation):
-                return addition.session in self._add_many([addition])
+                return bool(self._add_many([addition], APPEND_ROWS))
             raise
         self._notify(addition.session, found)
         return bool(found)
+
+    def add_group(self, group: Group[Addition, bool]) -> list[bool]:
+        """See `StoreTables`. Of several additions to one log, all but the first are refused."""
+        additions = group.take()
+        if len(additions) == 1:
+            return [self.add(additions[0])]
+        first = {addition.session: addition for addition in reversed(additions)}
+        let_in = self._add_many(list(first.values()), APPEND_IF_UNLOCKED)
+        return [addition is first[addition.session] and addition.session in let_in for addition in additions]
 
     def _notify(self, session: str, found: Sequence[tuple[bool | None, Any]]) -> None:
         if found and found[0][0]:
             self._notifications.notify([session])
 
-    def _add_many(self, additions: Sequence[Addition]) -> set[str]:
+    def _add_many(self, additions: Sequence[Addition], statement: LiteralString) -> set[str]:
         again = all(_is_resolved_by_id(addition) for addition in additions)
         durable = any(addition.durable for addition in additions)
-        found = self._database.write(APPEND_MANY, append_many_parameters(additions), durable=durable, again=again)
+        found = self._database.write(statement, append_many_parameters(additions), durable=durable, again=again)
         self._notifications.notify([session for session, is_followed, _ in found if is_followed])
         return {session for session, _, _ in found}
 

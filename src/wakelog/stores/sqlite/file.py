@@ -123,7 +123,7 @@ class SqliteFile:
     @contextlib.contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """One exclusive write transaction, which is synced at its commit if `durable`."""
-        with self.turn(durable=durable) as connection, self._transaction(connection):
+        with self.turn(durable=durable) as connection, self.transaction(connection):
             yield connection
 
     def turn(self, *, durable: bool = True) -> "WriteTurn":
@@ -389,7 +389,7 @@ class SqliteFile:
             return
         if schema_version(connection) < newest("sqlite"):
             self.repeated(lambda: connection.execute("PRAGMA journal_mode = WAL"))
-            with self._transaction(connection):
+            with self.transaction(connection):
                 version = schema_version(connection)
                 for step in migrations("sqlite"):
                     if step.version > version:
@@ -397,7 +397,8 @@ class SqliteFile:
         self._is_current = True
 
     @contextlib.contextmanager
-    def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+    def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """One exclusive write transaction, in a writer's turn."""
         self.begin(connection)
         try:
             yield

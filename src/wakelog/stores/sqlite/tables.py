@@ -27,6 +27,7 @@ from wakelog.stores.database.tables import (
 )
 from wakelog.stores.file_events import watching_paths
 from wakelog.stores.followers import Follower
+from wakelog.stores.group_commit import Group
 from wakelog.stores.process_identity import ProcessIdentity, boot_id, seconds_since_boot
 from wakelog.stores.sqlite.file import SqliteFile
 
@@ -225,16 +226,30 @@ class SqliteTables:
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, additions: Sequence[Addition]) -> list[bool]:
-        """See `StoreTables`. One append is one statement."""
-        if len(additions) == 1 and _is_plain(additions[0]):
-            with self._file.turn(durable=additions[0].durable) as db:
-                if self._file.repeated(lambda: self._append(db, additions[0])):
-                    return [True]
-        with self._file.writing(durable=any(addition.durable for addition in additions)) as db:
-            if len(additions) > 1 and self._add_at_once(db, additions):
-                return [True] * len(additions)
-            return [self._add(db, addition) for addition in additions]
+    def add(self, addition: Addition) -> bool:
+        """See `StoreTables`."""
+        with self._file.turn(durable=addition.durable) as db:
+            return self._add_by_itself(db, addition)
+
+    def add_group(self, group: Group[Addition, bool]) -> list[bool]:
+        """See `StoreTables`. The group is taken in the transaction, when no other process can delay it any more."""
+        with self._file.turn() as db:
+            if (addition := group.take_alone()) is not None:
+                return [self._add_by_itself(db, addition)]
+            with self._file.transaction(db):
+                return self._add_together(db, group.take())
+
+    def _add_by_itself(self, db: sqlite3.Connection, addition: Addition) -> bool:
+        """Add rows to one log. One row is one statement, without an explicit transaction."""
+        if _is_plain(addition) and self._file.repeated(lambda: self._append(db, addition)):
+            return True
+        with self._file.transaction(db):
+            return self._add(db, addition)
+
+    def _add_together(self, db: sqlite3.Connection, additions: Sequence[Addition]) -> list[bool]:
+        if self._add_at_once(db, additions):
+            return [True] * len(additions)
+        return [self._add(db, addition) for addition in additions]
 
     def _add_at_once(self, db: sqlite3.Connection, additions: Sequence[Addition]) -> bool:
         """Add one row to each of many logs in the caller's transaction; or to none, if any of them is refused."""
