@@ -54,7 +54,7 @@ FIGURES = {
     "step": 1,
     "redaction": 5,
     "fork": 2,
-    "size": 1,
+    "size": 3,
 }
 
 
