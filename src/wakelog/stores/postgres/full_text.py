@@ -189,4 +189,5 @@ class PostgresSearch:
             if not self._match:
                 texts = cursor.stream(_BEGINNINGS, (BEGINNING_CHARS, names, places))
                 return [first_words(raw.decode("utf-8", "ignore")) for (raw,) in texts]
-            return [self._lexing.excerpt(text, self._match) for (text,) in cursor.stream(_TEXTS, (names, places))]
+            texts = (text for (text,) in cursor.stream(_TEXTS, (names, places)))
+            return self._lexing.excerpts(texts, self._match)
