@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from wakelog.errors import StoreError
+from wakelog.log.codec import Undecodable, decode
+from wakelog.log.entry import Entry
 from wakelog.log.lines import EntryReader, split_lines
 from wakelog.stores.catalog.indexing import searchable_entries, searchable_text, text_mark
+from wakelog.stores.catalog.tables import CatalogUnusable
 
 
 class IndexedEntry(msgspec.Struct, frozen=True):
@@ -30,11 +32,19 @@ class IndexedEntry(msgspec.Struct, frozen=True):
 def text_in(rows: Iterable[bytes], entry: IndexedEntry) -> str | None:
     """Return the text of an entry from the first of these rows that has it; None if none of them does."""
     for raw in rows:
-        for found in EntryReader().feed_all(split_lines([raw])):
+        for found in _entries_in(raw):
             words = searchable_text(found.value)
             if words is not None and text_mark(found, words, entry.seq) == entry.mark:
                 return words.text
     return None
+
+
+def _entries_in(raw: bytes) -> list[Entry]:
+    """Return the entries of a row: usually one, which is the whole row."""
+    try:
+        return [Entry(raw, decode(raw.removesuffix(b"\n")), 0)]
+    except Undecodable:
+        return EntryReader().feed_all(split_lines([raw]))
 
 
 def text_at(log: Iterable[bytes], entry: IndexedEntry) -> str | None:
@@ -52,7 +62,7 @@ def texts(
     rows: Callable[[IndexedEntry], Iterable[bytes]],
     log: Callable[[IndexedEntry], Iterable[bytes]],
 ) -> Iterator[str]:
-    """Yield the texts of entries, one at a time. `StoreError` if the log does not have one of them.
+    """Yield the texts of entries, one at a time. `CatalogUnusable` if the log does not have one of them.
 
     `rows` returns the rows that may have an entry, by its id or seq, and `log` all rows of its session.
     """
@@ -61,5 +71,5 @@ def texts(
         if text is None:
             text = text_at(log(entry), entry)
         if text is None:
-            raise StoreError(f"the catalog does not match the log of {entry.session!r}")
+            raise CatalogUnusable(f"the catalog does not match the log of {entry.session!r}")
         yield text

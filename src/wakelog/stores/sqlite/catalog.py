@@ -20,7 +20,7 @@ from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores import load
 from wakelog.stores.catalog.fts_tables import FtsTables, create_catalog_tables
 from wakelog.stores.catalog.index import Index
-from wakelog.stores.catalog.tables import CATALOG_VERSION, ChangedLog
+from wakelog.stores.catalog.tables import CATALOG_VERSION, CatalogUnusable, ChangedLog
 from wakelog.stores.sqlite import SqliteStore
 from wakelog.stores.sqlite.file import SqliteFile
 
@@ -57,7 +57,7 @@ def catalog_in(store: SqliteStore) -> Index:
 class SqliteCatalog(FtsTables):
     """See `CatalogTables`."""
 
-    failures: tuple[type[Exception], ...] = (StoreError, msgspec.MsgspecError)
+    failures: tuple[type[Exception], ...] = (StoreError, CatalogUnusable, msgspec.MsgspecError)
     batch_bytes = 64 * 1024 * 1024
     # Bytes written in one transaction. Appends wait while it lasts.
     write_bytes = 512 * 1024
@@ -138,7 +138,7 @@ class LogTexts:
         return list(map(load("wakelog.stores.catalog.full_text").first_words, texts))
 
     def of(self, entries: Iterable[tuple[Any, ...]]) -> Iterator[str]:
-        """The texts of entries, given as the fields of `IndexedEntry`. `StoreError` if the log does not have one."""
+        """The texts of entries, given as the fields of `IndexedEntry`. `CatalogUnusable` if a log does not have one."""
         log_texts = load("wakelog.stores.catalog.log_texts")
         texts: Iterator[str] = log_texts.texts(
             (log_texts.IndexedEntry(*entry) for entry in entries), self._rows, self._log
