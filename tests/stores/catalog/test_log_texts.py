@@ -1,8 +1,10 @@
 """Laws 2 and 12: a catalog beside its logs stores no text twice, and cuts excerpts from the lines of the logs."""
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
-from tests.stores.catalog.own_catalogs import again, is_own
+from tests.stores.catalog.own_catalogs import InPostgres, again, is_own
+from tests.stores.postgres.rig import PostgresRig
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
@@ -11,6 +13,7 @@ from wakelog.stores.catalog.fts_tables import create_catalog_tables
 from wakelog.stores.postgres import catalog as postgres_catalog
 from wakelog.stores.postgres.full_text import build_tsvector
 from wakelog.stores.sqlite import catalog as sqlite_catalog
+from wakelog.testing.catalog_rig import CatalogFixture
 
 SPOKEN = "the quick brown fox jumps over a lazy dog"
 LOG = {"in_sqlite": "SELECT * FROM lines ORDER BY key", "in_postgres": "SELECT * FROM wakelog.lines ORDER BY 1, 2"}
@@ -88,6 +91,33 @@ def test_a_database_of_the_version_before(own, which, version_6):
     story.reply("appended to an old database")
     new.assert_matches_fresh_index()
     assert own.rig.run(LOG[which])[: len(log)] == log
+
+
+def test_a_role_that_does_not_own_the_tables_rebuilds_the_catalog(in_postgres, postgres_url, version_6):
+    """Law 2: with the permissions that docs/stores.md names; only the setting of the GIN index needs the owner."""
+    own, name = in_postgres, f"user_{postgres_url.rpartition('/')[2]}"
+    own.talk(2)
+    own.catalog.refresh()
+    version_6.undo()
+    own.rig.run(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    try:
+        for right in (
+            "USAGE ON SCHEMA wakelog",
+            "USAGE ON ALL SEQUENCES IN SCHEMA wakelog",
+            "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA wakelog",
+            "TRUNCATE ON wakelog.sessions, wakelog.entries",
+        ):
+            own.rig.run(f"GRANT {right} TO {name}")
+        url = conninfo_to_dict(postgres_url)
+        theirs = f"postgresql://{name}:secret@{url['host']}:{url['port']}/{url['dbname']}"
+        rig = InPostgres(PostgresRig(theirs), theirs)
+        user = CatalogFixture(rig)
+        user.assert_matches_fresh_index()
+        assert is_own(user)
+        rig.close()
+    finally:
+        own.rig.run(f"DROP OWNED BY {name}")
+        own.rig.run(f"DROP ROLE {name}")
 
 
 # ── logs that are not plain ──────────────────────────────────────────────────────────────────────
