@@ -67,7 +67,7 @@ FIGURES = {
     "step": 1,
     "redaction": 5,
     "fork": 2,
-    "size": 1,
+    "size": 3,
 }
 
 

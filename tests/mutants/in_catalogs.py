@@ -6,6 +6,7 @@ FILES = "tests/stores/catalog/test_catalogs.py::TestOfFiles"
 SQLITE = "tests/stores/catalog/test_catalogs.py::TestOfSqlite"
 POSTGRES = "tests/stores/catalog/test_catalogs.py::TestOfPostgres"
 OWN = "tests/stores/catalog/test_own_catalogs.py"
+TEXTS = "tests/stores/catalog/test_log_texts.py"
 LISTING = "tests/cli/commands/test_ls.py"
 STREAMED = "tests/stores/catalog/test_summary.py"
 OVERVIEWS = "tests/laws/test_overviews.py"
@@ -105,7 +106,7 @@ IN_CATALOGS = (
     Mutant(
         "changed text at the same position is not noticed",
         "law 2",
-        "stores/catalog/indexing.py::_searchable_entries",
+        "stores/catalog/indexing.py::text_mark",
         "binascii.crc32(words.text.encode(), about)",
         "about",
         ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),
@@ -185,9 +186,9 @@ IN_CATALOGS = (
     Mutant(
         "PostgreSQL matches separate words as a phrase",
         "ST-5, law 12",
-        "stores/postgres/full_text.py",
-        '"...strpos(e.folded, %s) > 0"',
-        '"...strpos(e.folded, %s) >= 0"',
+        "stores/postgres/full_text.py::_both",
+        '" <-> ".join(_tsquery_words(term, folded))',
+        '" & ".join(_tsquery_words(term, folded))',
         (f"{POSTGRES}::test_words_are_the_same_in_every_store",),
     ),
     Mutant(
@@ -197,6 +198,33 @@ IN_CATALOGS = (
         "written.append(_quoted_word(TRUNCATED))",
         "",
         (f"{POSTGRES}::test_long_texts_are_taken_in",),
+    ),
+    Mutant(
+        "PostgreSQL looks for phrases in a vector without all positions",
+        "ST-5, law 12",
+        "stores/postgres/catalog.py::_entry_values",
+        '"" if is_complete else f" {folded} "',
+        '""',
+        (f"{POSTGRES}::test_long_texts_are_taken_in",),
+    ),
+    Mutant(
+        "an excerpt is cut from any row with the same id",
+        "law 2, law 9",
+        "stores/catalog/log_texts.py::text_in",
+        "words is not None and text_mark(found, words, entry.seq) == entry.mark",
+        "words is not None",
+        (
+            f"{TEXTS}::test_entries_without_an_id_or_seq_of_their_own_have_their_own_excerpts[in_sqlite]",
+            f"{TEXTS}::test_a_line_that_another_program_has_changed_is_noticed_by_a_search[in_postgres]",
+        ),
+    ),
+    Mutant(
+        "the words of removed texts stay in the index of SQLite",
+        "law 2",
+        "stores/sqlite/catalog.py::SqliteCatalog._delete_words",
+        "db.execute(_DELETE_TEXT, (rowid, text))",
+        "pass",
+        (f"{TEXTS}::test_removed_texts_leave_the_index_of_sqlite",),
     ),
     Mutant(
         "PostgreSQL is given words that are too long",

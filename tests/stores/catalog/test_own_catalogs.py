@@ -7,68 +7,13 @@ import sys
 import psycopg
 import pytest
 
-from tests.stores.catalog.test_catalogs import Cataloged
+from tests.stores.catalog.own_catalogs import InPostgres, again, is_own
 from tests.stores.postgres.rig import PostgresRig
-from tests.stores.sqlite.test_store import SqliteRig
 from wakelog.errors import StoreError
-from wakelog.stores.catalog.index_file import IndexTables
 from wakelog.stores.catalog.tables import CATALOG_VERSION
 from wakelog.stores.postgres.catalog import PostgresCatalog
 from wakelog.stores.sqlite.catalog import SqliteCatalog
 from wakelog.testing.catalog_rig import CatalogFixture, all_results
-
-
-class InSqlite(Cataloged):
-    def run(self, words):
-        with self.rig.again().file.writing() as db:
-            return db.execute(words.format(s="")).fetchall()
-
-    def forget_schema(self):
-        """Remove the catalog's schema, as a wakelog without catalogs would leave the store."""
-        self.run("ALTER TABLE logs ADD COLUMN rows INTEGER")
-        self.run("ALTER TABLE logs ADD COLUMN size INTEGER")
-        self.run("PRAGMA user_version = 1")
-
-
-class InPostgres(Cataloged):
-    def run(self, words):
-        return self.rig.run(words.format(s="wakelog."))
-
-    def forget_schema(self):
-        self.run("DELETE FROM wakelog.schema_version WHERE version > 1")
-
-
-@pytest.fixture
-def in_sqlite(tmp_path):
-    """A store whose catalog is in its SQLite file."""
-    shelf = CatalogFixture(InSqlite(SqliteRig(tmp_path / "store.db"), f"sqlite:{tmp_path}/store.db"))
-    yield shelf
-    shelf.store.close()
-
-
-@pytest.fixture
-def in_postgres(postgres_url):
-    """A store whose catalog is in its PostgreSQL database."""
-    rig = InPostgres(PostgresRig(postgres_url), postgres_url)
-    yield CatalogFixture(rig)
-    rig.close()
-
-
-@pytest.fixture(params=["in_sqlite", "in_postgres"])
-def own(request):
-    """Each of them."""
-    return request.getfixturevalue(request.param)
-
-
-def again(shelf):
-    """The same store in another process."""
-    return CatalogFixture(Cataloged(shelf.rig, shelf.rig.url))
-
-
-def is_own(shelf):
-    """Whether the answers come from the database, and not from memory."""
-    return not isinstance(shelf.catalog._tables, IndexTables)
-
 
 # ── lost and found ───────────────────────────────────────────────────────────────────────────────
 

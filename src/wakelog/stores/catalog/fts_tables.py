@@ -8,7 +8,7 @@ User input is bound or quoted and never becomes part of a statement.
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,17 +26,27 @@ from wakelog.stores.catalog.tables import (
 )
 from wakelog.stores.database.migrations import migrations
 
+if TYPE_CHECKING:
+    from wakelog.stores.catalog.full_text import TextSource
+
 _CATALOG_TABLES = ("catalog", "sessions", "bookmarks", "entries", "words")
+_WORDS_WITHOUT_TEXTS = "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = 'unicode61')"
 
 
-def create_catalog_tables(db: sqlite3.Connection) -> None:
-    """Drop the catalog tables and create empty ones of this version. The caller provides the transaction."""
+def create_catalog_tables(db: sqlite3.Connection, *, with_texts: bool = True) -> None:
+    """Drop the catalog tables and create empty ones of this version. The caller provides the transaction.
+
+    Without texts the table `words` is only an index: the texts are in the logs.
+    """
     for table in _CATALOG_TABLES:
         db.execute(f"DROP TABLE IF EXISTS {table}")
     for step in migrations("sqlite"):
         if step.name.endswith("catalog.sql"):
             for statement in _statements(step.sql):
                 db.execute(statement)
+    if not with_texts:
+        db.execute("DROP TABLE words")
+        db.execute(_WORDS_WITHOUT_TEXTS)
     db.execute("UPDATE catalog SET version = ?", (CATALOG_VERSION,))
 
 
@@ -78,6 +88,7 @@ _PLACES = "SELECT coalesce(max(place), -1) + 1 FROM entries WHERE session = ?"
 _DELETE_WORDS = """
 DELETE FROM words WHERE rowid IN (SELECT rowid FROM entries WHERE session = ? AND place >= ?)
 """
+_DELETE_ENTRIES = "DELETE FROM entries WHERE session = ? AND place >= ?"
 _MARK_OUTDATED = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
 _LAST_ROWID = "SELECT coalesce(max(rowid), 0) FROM entries"
 _ADD_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -101,6 +112,16 @@ class FtsTables:
     def _new_key(self, db: sqlite3.Connection, name: str) -> int | None:
         """Return the key for a session that has no row yet; None if it cannot have one."""
         raise NotImplementedError
+
+    def _texts(self, db: sqlite3.Connection) -> "TextSource":
+        """Return the texts that excerpts are cut from."""
+        texts: TextSource = load("wakelog.stores.catalog.full_text").StoredTexts(db)
+        return texts
+
+    def _delete_words(self, db: sqlite3.Connection, key: int, start: int) -> None:
+        """Delete the words of a session from place `start` on."""
+        db.execute(_DELETE_WORDS, (key, start))
+        db.execute(_DELETE_ENTRIES, (key, start))
 
     # ── filling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +154,7 @@ class FtsTables:
         """See `CatalogTables`."""
         with self._transaction() as db:
             for name in batch.gone:
-                _delete_session(db, name)
+                self._delete_session(db, name)
             for name in batch.outdated:
                 _mark_outdated(db, name)
             for change in batch.changes.values():
@@ -146,7 +167,7 @@ class FtsTables:
         if key is None:
             return
         if change.cut is not None:
-            _delete_words(db, key, change.cut)
+            self._delete_words(db, key, change.cut)
         places = _add_words(db, key, change.words)
         kept = change.kept
         if kept is None or (current is not None and current.is_ahead_of(kept.due)):
@@ -155,6 +176,12 @@ class FtsTables:
             _store_row(db, key, kept)
         else:
             _mark_outdated(db, change.name)
+
+    def _delete_session(self, db: sqlite3.Connection, name: str) -> None:
+        seen = _indexed_log(db, name)
+        if seen is not None:
+            self._delete_words(db, seen.key, 0)
+            _delete_row(db, seen.key)
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
@@ -180,8 +207,9 @@ class FtsTables:
     ) -> Sequence[SearchHit]:
         """See `CatalogTables`."""
         with self._reading() as db:
-            hits: Sequence[SearchHit] = (
-                load("wakelog.stores.catalog.full_text").FtsSearch(db, query, now_ms, mark).hits_after(after, limit)
+            full_text = load("wakelog.stores.catalog.full_text")
+            hits: Sequence[SearchHit] = full_text.FtsSearch(db, self._texts(db), query, now_ms, mark).hits_after(
+                after, limit
             )
             return hits
 
@@ -243,19 +271,6 @@ def _mark_outdated(db: sqlite3.Connection, name: str) -> None:
     db.execute(_MARK_OUTDATED, (name,))
 
 
-def _delete_session(db: sqlite3.Connection, name: str) -> None:
-    seen = _indexed_log(db, name)
-    if seen is not None:
-        _delete_words(db, seen.key, 0)
-        _delete_row(db, seen.key)
-
-
 def _delete_row(db: sqlite3.Connection, key: int) -> None:
     db.execute("DELETE FROM bookmarks WHERE key = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
-
-
-def _delete_words(db: sqlite3.Connection, key: int, start: int) -> None:
-    """Delete the words from place `start` on."""
-    db.execute(_DELETE_WORDS, (key, start))
-    db.execute("DELETE FROM entries WHERE session = ? AND place >= ?", (key, start))

@@ -11,7 +11,7 @@ they depend on the order in which logs were indexed.
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -73,7 +73,8 @@ _TOKENIZER_TABLES = (
 _TOKENS = """
 SELECT doc, group_concat(term, ' ') FROM (SELECT doc, term FROM tokens ORDER BY doc, offset) GROUP BY doc
 """
-_EXCERPT_OF_TEXT = "SELECT " + SNIPPET_SQL + " FROM words WHERE words MATCH ?"  # noqa: S608 - constants
+_EXCERPTS_OF_TEXTS = "SELECT rowid, " + SNIPPET_SQL + " FROM words WHERE words MATCH ?"  # noqa: S608 - constants
+_EXCERPT_CHARS_AT_ONCE = 1024 * 1024
 
 
 class Tokenizer:
@@ -96,15 +97,30 @@ class Tokenizer:
             self._db.execute("ROLLBACK")
         return [found.get(at, "") for at in range(len(texts))]
 
-    def excerpt(self, text: str, match: str) -> str:
-        """Return the part of a text that an FTS5 expression matches; its beginning if there is no match."""
+    def excerpts(self, texts: Iterable[str], match: str) -> list[str]:
+        """Return the part of each text that an FTS5 expression matches; its beginning if there is no match.
+
+        Many texts are indexed at once, as long as they are short.
+        """
+        found: list[str] = []
+        some: list[str] = []
+        size = 0
+        for text in texts:
+            some.append(text)
+            size += len(text)
+            if size > _EXCERPT_CHARS_AT_ONCE:
+                found += self._excerpts(some, match)
+                some, size = [], 0
+        return found + self._excerpts(some, match)
+
+    def _excerpts(self, texts: Sequence[str], match: str) -> list[str]:
         self._db.execute("BEGIN")
         try:
-            self._db.execute("INSERT INTO words (text) VALUES (?)", (text,))
-            found = self._db.execute(_EXCERPT_OF_TEXT, (match,)).fetchone()
+            self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", list(enumerate(texts)))
+            found = dict(self._db.execute(_EXCERPTS_OF_TEXTS, (match,)))
         finally:
             self._db.execute("ROLLBACK")
-        return tidy_snippet(found[0]) if found is not None else first_words(text)
+        return [tidy_snippet(found[at]) if at in found else first_words(text) for at, text in enumerate(texts)]
 
     def close(self) -> None:
         """Close the database."""
@@ -115,12 +131,12 @@ class Tokenizer:
 _FETCH_FACTOR = 4
 _FIRST_POSITION = HitPosition(0, float("-inf"), -(1 << 63) + 1, "", -1)
 _RANKED = """
-SELECT rank, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq
+SELECT rank, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq, e.session, e.mark
 FROM words JOIN entries AS e ON e.rowid = words.rowid JOIN sessions AS s ON s.key = e.session
 WHERE words MATCH ? AND rank >= ?
 """
 _NEWEST = """
-SELECT 0.0, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq
+SELECT 0.0, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.rowid, e.seq, e.session, e.mark
 FROM entries AS e JOIN sessions AS s ON s.key = e.session
 WHERE e.time_ms <= ? AND (-e.time_ms, s.name, e.place) > (?, ?, ?)
 """
@@ -139,8 +155,8 @@ _EXCERPT_OF_ROW = "SELECT " + SNIPPET_SQL + " FROM words WHERE words MATCH ? AND
 _BEGINNING = "SELECT substr(text, 1, ?) FROM words WHERE rowid = ?"
 
 
-class _RankedEntry(msgspec.Struct, frozen=True, order=True):
-    """A hit, ordered by its place in the result order."""
+class RankedEntry(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A hit, ordered by its place in the result order. `key` is the session's key in the catalog."""
 
     place: HitPosition
     session: str
@@ -149,13 +165,40 @@ class _RankedEntry(msgspec.Struct, frozen=True, order=True):
     timestamp: str
     rowid: int
     seq: int | None
+    key: int
+    mark: int
+
+
+class StoredTexts:
+    """Excerpts of hits from a table that has the texts themselves."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def excerpts(self, found: Sequence[RankedEntry], match: str) -> list[str]:
+        """Return the part of each text that the expression matches; without an expression, the beginning."""
+        if match:
+            return [tidy_snippet(self._value(_EXCERPT_OF_ROW, match, hit.rowid)) for hit in found]
+        return [first_words(self._value(_BEGINNING, BEGINNING_CHARS, hit.rowid)) for hit in found]
+
+    def _value(self, statement: str, *values: str | int) -> str:
+        return str(self._db.execute(statement, values).fetchone()[0])
+
+
+class TextSource(Protocol):
+    """Where the excerpts of hits come from: `StoredTexts`, or the logs beside the catalog."""
+
+    def excerpts(self, found: Sequence[RankedEntry], match: str) -> list[str]:
+        """See `StoredTexts`."""
+        ...
 
 
 class FtsSearch:
     """The hits of one query. `mark` identifies the query in the cursors of the hits."""
 
-    def __init__(self, db: sqlite3.Connection, query: Query, now_ms: int, mark: int) -> None:
+    def __init__(self, db: sqlite3.Connection, texts: TextSource, query: Query, now_ms: int, mark: int) -> None:
         self._db = db
+        self._texts = texts
         self._mark = mark
         self._match = match_expression(query)
         conditions = [f" AND {'NOT ' if field.without else ''}{_CONDITIONS[field.name]}" for field in query.fields]
@@ -169,13 +212,14 @@ class FtsSearch:
         """Return up to `limit` hits after a place; raise `BadQuery` if FTS5 rejects the expression."""
         find = self._ranked if self._match else self._newest
         try:
-            return [self._hit(found) for found in find(after or _FIRST_POSITION, limit)]
+            found = find(after or _FIRST_POSITION, limit)
+            return list(map(self._hit, found, self._texts.excerpts(found, self._match)))
         except sqlite3.OperationalError as error:
             if "fts5" in str(error):
                 raise BadQuery(f"not a valid query: {error}") from error
             raise
 
-    def _ranked(self, after: HitPosition, limit: int) -> list[_RankedEntry]:
+    def _ranked(self, after: HitPosition, limit: int) -> list[RankedEntry]:
         """Return the best-ranked hits. Fetches rows until all hits that tie with the last one returned are known."""
         statement, count = _RANKED + self._conditions + _BEST_FIRST, limit * _FETCH_FACTOR
         while True:
@@ -185,20 +229,16 @@ class FtsSearch:
                 return found[:limit]
             count *= _FETCH_FACTOR
 
-    def _newest(self, after: HitPosition, limit: int) -> list[_RankedEntry]:
+    def _newest(self, after: HitPosition, limit: int) -> list[RankedEntry]:
         """Return the newest entries that satisfy the conditions, for a query without search words."""
         statement = _NEWEST + self._conditions + _NEWEST_FIRST
         start = (-after.age_ms, after.age_ms, after.name, after.place)
         return [self._found(row) for row in self._db.execute(statement, (*start, *self._values, limit))]
 
-    def _found(self, row: tuple[Any, ...]) -> _RankedEntry:
-        return _RankedEntry(HitPosition(self._mark, *row[:4]), *row[4:])
+    def _found(self, row: tuple[Any, ...]) -> RankedEntry:
+        return RankedEntry(HitPosition(self._mark, *row[:4]), *row[4:])
 
-    def _hit(self, found: _RankedEntry) -> SearchHit:
-        if self._match:
-            excerpt = tidy_snippet(self._db.execute(_EXCERPT_OF_ROW, (self._match, found.rowid)).fetchone()[0])
-        else:
-            excerpt = first_words(self._db.execute(_BEGINNING, (BEGINNING_CHARS, found.rowid)).fetchone()[0])
+    def _hit(self, found: RankedEntry, excerpt: str) -> SearchHit:
         cursor = encode_cursor(found.place)
         about = (found.session, found.place.name, found.entry, found.type, found.timestamp)
         return SearchHit(*about, excerpt, cursor, found.seq)

@@ -330,7 +330,7 @@ class _LogReading:
     def searchable_entries(self, start: int) -> Iterator[SearchableEntry]:
         """Yield the searchable entries that were not indexed before."""
         try:
-            yield from _searchable_entries(self._entries(), start)
+            yield from searchable_entries(self._entries(), start)
         except (NotFound, NeedsFullRead):
             raise
         except Exception as error:
@@ -354,7 +354,7 @@ class _LogReading:
             raise NoSummary(error) from error
 
 
-def _searchable_entries(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
+def searchable_entries(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
     """Yield the searchable entries with their places, counted from `start`."""
     place, last_seq = start, -1
     for entry in entries:
@@ -364,9 +364,15 @@ def _searchable_entries(entries: Iterable[Entry], start: int) -> Iterator[Search
         if words is None:
             continue
         stamp = entry.value.timestamp
-        about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}\0{seq}".encode())
-        mark = binascii.crc32(words.text.encode(), about)
+        mark = text_mark(entry, words, seq)
         yield SearchableEntry(
             place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark, seq
         )
         place += 1
+
+
+def text_mark(entry: Entry, words: SearchableText, seq: int | None) -> int:
+    """Return the mark of a searchable entry: a checksum of its text and of what is stored beside it."""
+    stamp = entry.value.timestamp
+    about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}\0{seq}".encode())
+    return binascii.crc32(words.text.encode(), about)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString
 
 import msgspec
+from psycopg import errors
 from psycopg.rows import TupleRow
 
 from wakelog.errors import StoreError
@@ -95,6 +96,7 @@ SELECT EXISTS (
   SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.entries') AND attname = 'seq' AND NOT attisdropped)
 """
 _TRUNCATE = "TRUNCATE wakelog.sessions, wakelog.entries"
+_NO_PENDING_WORDS = "ALTER INDEX IF EXISTS wakelog.entries_by_words SET (fastupdate = off)"
 _TIME_MS_MAX = (1 << 63) - 1
 # SQLSTATEs: missing tables or columns, contradictory rows, missing permissions, a read-only server.
 _UNUSABLE = ("42P01", "42703", "42804", "23505", "22P02", "42501", "25006")
@@ -231,6 +233,7 @@ class PostgresCatalog:
             # If two processes found an older catalog, the second finds it rebuilt already.
             if was_current or version < CATALOG_VERSION:
                 connection.execute(_TRUNCATE)
+                _index_at_once(connection)
                 connection.execute("DELETE FROM wakelog.catalog")
                 connection.execute("INSERT INTO wakelog.catalog VALUES (%s)", (CATALOG_VERSION,))
 
@@ -284,7 +287,10 @@ def _rows_to_write(
 
 def _entry_values(name: str, one: SearchableEntry, folded: str) -> tuple[Any, ...]:
     about = (one.place, storable_text(one.id), one.type, one.tools, storable_text(one.timestamp), one.time_ms, one.mark)
-    return (name, *about, one.seq, one.text, f" {folded} ", build_tsvector(folded))
+    vector, is_complete = build_tsvector(folded)
+    # The column `text` stays empty: the text is in the log. The folded text is needed only beside a vector that does
+    # not have all of it. The columns themselves stay, so that the schema is the one that other wakelogs know.
+    return (name, *about, one.seq, "", "" if is_complete else f" {folded} ", vector)
 
 
 def _row_values(kept: RowUpdate) -> tuple[Any, ...]:
@@ -321,6 +327,15 @@ def _create_tables(connection: Connection) -> None:
     for step in migrations("postgres"):
         if step.name.endswith("catalog.sql"):
             connection.execute(step.sql, prepare=False)
+
+
+def _index_at_once(connection: Connection) -> None:
+    """Let the GIN index take words at once. Its list of pending words grows to 4 MB, and the file never shrinks.
+
+    Only the owner of the tables can change that; for another role the catalog works as it is.
+    """
+    with contextlib.suppress(errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(_NO_PENDING_WORDS)
 
 
 @contextlib.contextmanager

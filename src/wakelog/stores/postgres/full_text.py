@@ -3,20 +3,22 @@
 Vectors and queries are written as text with every word quoted, and passed as parameters: no parser or dictionary of the
 server processes them, and no word can act as an operator. The words come from the tokenizer that all stores share.
 A tsvector has limits. Of a word that is too long only the beginning is stored. Positions are stored for the first
-sixteen thousand words, and are used only for ranking. If a text has more different words than fit, the sign `+` is
-stored instead of the rest; words are letters and digits, so the sign is never a word. In these cases, and for phrases,
-the search also looks at the tokenized text.
-Entries are ranked with `ts_rank_cd`, in a deterministic order. Excerpts are made as in the other stores.
+sixteen thousand words, and for 255 occurrences of a word. If a text has more different words than fit, the sign `+` is
+stored instead of the rest; words are letters and digits, so the sign is never a word. Only for such texts the tokenized
+text is stored too, and the search looks at it; for all others the vector decides, phrases included.
+Entries are ranked with `ts_rank_cd`, in a deterministic order. Excerpts are made as in the other stores, from the lines
+of the logs: the catalog does not store the texts a second time (`log_texts.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, LiteralString
 
 import msgspec
 from psycopg.rows import TupleRow
 
 from wakelog.ports.catalogs import SearchHit
-from wakelog.stores.catalog.full_text import BEGINNING_CHARS, Tokenizer, first_words, match_expression
+from wakelog.stores.catalog.full_text import Tokenizer, first_words, match_expression
+from wakelog.stores.catalog.log_texts import IndexedEntry, text_in, texts
 from wakelog.stores.catalog.query import FieldName, HitPosition, Query, Term, encode_cursor, values_to_bind
 from wakelog.stores.postgres.connections import Connection
 
@@ -29,34 +31,39 @@ _VECTOR_MAX_BYTES = 1_000_000
 _WORD_COST = 6
 
 
-def build_tsvector(folded: str) -> str:
-    """The tsvector of a folded text: words in order, separated by single spaces."""
+def build_tsvector(folded: str) -> tuple[str, bool]:
+    """The tsvector of a folded text (words in order, separated by single spaces), and whether it has all of it."""
     places: dict[str, list[int]] = {}
+    is_complete = True
     for position, word in enumerate(folded.split(" ") if folded else (), 1):
         places.setdefault(_clip_word(word), []).append(position)
     written, room = [], _VECTOR_MAX_BYTES
     for word, positions in places.items():
         kept = [position for position in positions[:_POSITIONS_MAX] if position <= _POSITION_MAX]
-        room -= len(word.encode()) + _WORD_COST + 2 * len(kept)
+        size = len(word.encode())
+        room -= size + _WORD_COST + 2 * len(kept)
+        is_complete = is_complete and len(kept) == len(positions) and 0 < size < _WORD_MAX_BYTES
         if room < 0:
             written.append(_quoted_word(TRUNCATED))
+            is_complete = False
             break
         written.append(f"{_quoted_word(word)}:{','.join(map(str, kept))}" if kept else _quoted_word(word))
-    return " ".join(written)
+    return " ".join(written), is_complete
 
 
 class TextConditions(msgspec.Struct, frozen=True):
-    """The conditions on a text: a tsquery of all words, and strings that must or must not be in the folded text.
+    """The conditions on a text: a tsquery of all words, and terms that the text must or must not have as well.
 
-    `phrases`: phrases and long words, which the vector cannot decide; they must be in the folded text as well. `terms`:
-    the strings that must be in it if the vector is incomplete. `excluded`: strings that must not be in it.
-    `is_possible`: False if a wanted term has no letters or digits, so that no text can match.
+    A term is a tsquery, for a complete vector, and a string that is then in the folded text, for an incomplete one.
+    `phrases`: wanted phrases and long words, which the tsquery of all words does not decide. `terms`: the strings of
+    all wanted terms. `excluded`: unwanted terms. `is_possible`: False if a wanted term has no letters or digits, so
+    that no text can match.
     """
 
     query: str
-    phrases: list[str]
+    phrases: list[tuple[str, str]]
     terms: list[str]
-    excluded: list[str]
+    excluded: list[tuple[str, str]]
     is_possible: bool
 
 
@@ -67,9 +74,9 @@ def text_conditions(query: Query, lexing: Tokenizer) -> TextConditions:
     must = [(term, text) for term, text in terms if not term.without]
     return TextConditions(
         query=" & ".join(word for term, text in must for word in _tsquery_words(term, text)),
-        phrases=[_in_folded(term, text) for term, text in must if " " in text or len(text.encode()) >= _WORD_MAX_BYTES],
+        phrases=[_both(term, text) for term, text in must if " " in text or len(text.encode()) >= _WORD_MAX_BYTES],
         terms=[_in_folded(term, text) for term, text in must],
-        excluded=[_in_folded(term, text) for term, text in terms if term.without],
+        excluded=[_both(term, text) for term, text in terms if term.without],
         is_possible=len(must) == len(query.wanted),
     )
 
@@ -78,6 +85,11 @@ def _tsquery_words(term: Term, folded: str) -> Sequence[str]:
     """The words of a term, written for a tsquery."""
     *before, last = map(_quoted_word, map(_clip_word, folded.split(" ")))
     return [*before, f"{last}:*" if term.prefix else last]
+
+
+def _both(term: Term, folded: str) -> tuple[str, str]:
+    """A term as a tsquery for words one after the other, and as a part of a folded text."""
+    return " <-> ".join(_tsquery_words(term, folded)), _in_folded(term, folded)
 
 
 def _clip_word(word: str) -> str:
@@ -98,7 +110,7 @@ def _quoted_word(word: str) -> str:
 _RANKED: LiteralString = """
 WITH found AS (
   SELECT -ts_rank_cd(e.words, asked.query, 1)::float8 AS rank, -e.time_ms AS age_ms, s.name, e.place,
-         s.id AS session, e.id AS entry, e.type, e.timestamp, e.seq
+         s.id AS session, e.id AS entry, e.type, e.timestamp, e.seq, e.mark
   FROM wakelog.entries AS e JOIN wakelog.sessions AS s ON s.name = e.name, (SELECT %s::tsquery AS query) AS asked
   WHERE e.words @@ (asked.query || %s::tsquery) AND (e.words @@ asked.query OR (true
 """
@@ -109,7 +121,7 @@ WHERE (rank, age_ms, name, place) > (%s::float8, %s::bigint, %s::text COLLATE "C
 ORDER BY rank, age_ms, name, place LIMIT %s
 """
 _NEWEST: LiteralString = """
-SELECT 0::float8, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.seq
+SELECT 0::float8, -e.time_ms, s.name, e.place, s.id, e.id, e.type, e.timestamp, e.seq, e.mark
 FROM wakelog.entries AS e JOIN wakelog.sessions AS s ON s.name = e.name
 WHERE e.time_ms <= %s AND (-e.time_ms, s.name, e.place) > (%s::bigint, %s::text COLLATE "C", %s::bigint)
 """
@@ -124,16 +136,23 @@ _CONDITIONS: dict[FieldName, LiteralString] = {
 }
 _END_OF_TERMS: LiteralString = "))"
 _CONTAINS: LiteralString = " AND strpos(e.folded, %s) > 0"
-_LACKS: LiteralString = " AND strpos(e.folded, %s) = 0"
-_TEXTS = """
-SELECT e.text FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
-JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
+# The folded text is empty where the vector has all of it.
+_HAS: LiteralString = " AND CASE e.folded WHEN '' THEN e.words @@ %s::tsquery ELSE strpos(e.folded, %s) > 0 END"
+_LACKS: LiteralString = " AND NOT CASE e.folded WHEN '' THEN e.words @@ %s::tsquery ELSE strpos(e.folded, %s) > 0 END"
+# LATERAL with a LIMIT makes the planner look each row up by its key, whatever its row estimates are.
+_ROWS_BY_ID = """
+SELECT line.bytes FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY AS wanted (name, id, at)
+LEFT JOIN LATERAL (SELECT session FROM wakelog.directory WHERE name = wanted.name LIMIT 1) AS log ON true
+LEFT JOIN LATERAL (
+  SELECT bytes FROM wakelog.lines WHERE session = log.session AND id = wanted.id LIMIT 1) AS line ON true
+ORDER BY wanted.at
 """
-# As bytes: a database with the encoding SQL_ASCII may cut a character in two.
-_BEGINNINGS = """
-SELECT convert_to(left(e.text, %s::int), 'SQL_ASCII')
-FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS wanted (name, place, at)
-JOIN wakelog.entries AS e ON e.name = wanted.name AND e.place = wanted.place ORDER BY wanted.at
+_ROW_BY_SEQ = """
+SELECT bytes FROM wakelog.lines
+WHERE session = (SELECT session FROM wakelog.directory WHERE name = %s) AND seq = %s
+"""
+_LOG = """
+SELECT bytes FROM wakelog.lines WHERE session = (SELECT session FROM wakelog.directory WHERE name = %s) ORDER BY number
 """
 _FIRST_POSITION = HitPosition(0, float("-inf"), -(1 << 63) + 1, "", -1)
 
@@ -146,10 +165,8 @@ class PostgresSearch:
         self._mark = mark
         self._match = match_expression(query)
         self._wanted = text_conditions(query, lexing)
-        conditions: list[LiteralString] = [_CONTAINS] * len(self._wanted.phrases) + [_LACKS] * len(
-            self._wanted.excluded
-        )
-        values: list[Any] = [*self._wanted.phrases, *self._wanted.excluded]
+        conditions: list[LiteralString] = [_HAS] * len(self._wanted.phrases) + [_LACKS] * len(self._wanted.excluded)
+        values: list[Any] = [value for term in (*self._wanted.phrases, *self._wanted.excluded) for value in term]
         for field in query.fields:
             conditions += (" AND NOT " if field.without else " AND ", _CONDITIONS[field.name])
             values += values_to_bind(field, now_ms)
@@ -161,7 +178,7 @@ class PostgresSearch:
             return []
         find = self._ranked if self._wanted.query else self._newest
         found = find(connection, after or _FIRST_POSITION, limit)
-        excerpts = self._excerpts(connection, [row[2] for row in found], [row[3] for row in found])
+        excerpts = self._excerpts(connection, [_indexed_entry(row) for row in found])
         return [self._hit(row, excerpt) for row, excerpt in zip(found, excerpts, strict=True)]
 
     def _ranked(self, connection: Connection, after: HitPosition, limit: int) -> list[TupleRow]:
@@ -177,16 +194,46 @@ class PostgresSearch:
         return connection.execute(_NEWEST + self._conditions + _NEWEST_FIRST, values, binary=True).fetchall()
 
     def _hit(self, row: tuple[Any, ...], excerpt: str) -> SearchHit:
-        rank, age_ms, name, place, session, entry, kind, stamp, seq = row
+        rank, age_ms, name, place, session, entry, kind, stamp, seq, _ = row
         cursor = encode_cursor(HitPosition(self._mark, rank, age_ms, name, place))
         return SearchHit(session, name, entry, kind, stamp, excerpt, cursor, seq)
 
-    def _excerpts(self, connection: Connection, names: list[str], places: list[int]) -> list[str]:
+    def _excerpts(self, connection: Connection, entries: Sequence[IndexedEntry]) -> list[str]:
         """The excerpts of hits. Texts may be long, so they are streamed one by one."""
-        if not names:
+        if not entries:
             return []
+        missed: list[int] = []
+        found = self._cut(_streamed_texts(connection, entries, missed))
+        for at in missed:
+            found[at : at + 1] = self._cut(_looked_up(connection, entries[at]))
+        return found
+
+    def _cut(self, texts: Iterable[str]) -> list[str]:
+        return self._lexing.excerpts(texts, self._match) if self._match else list(map(first_words, texts))
+
+
+def _indexed_entry(row: TupleRow) -> IndexedEntry:
+    _, _, name, place, _, entry, _, _, seq, mark = row
+    return IndexedEntry(name, place, entry, seq, mark)
+
+
+def _streamed_texts(connection: Connection, entries: Sequence[IndexedEntry], missed: list[int]) -> Iterator[str]:
+    """The texts of entries, found by their ids. The position of one that is not found so goes to `missed`."""
+    given = ([entry.session for entry in entries], [entry.id for entry in entries])
+    with connection.cursor(binary=True) as cursor:
+        for at, (raw,) in enumerate(cursor.stream(_ROWS_BY_ID, given)):
+            text = text_in([raw], entries[at]) if raw is not None else None
+            if text is None:
+                missed.append(at)
+            yield text or ""
+
+
+def _looked_up(connection: Connection, entry: IndexedEntry) -> Iterator[str]:
+    """The text of an entry, found by its seq or in the whole log."""
+
+    def rows(statement: LiteralString, *given: Any) -> Iterator[bytes]:
         with connection.cursor(binary=True) as cursor:
-            if not self._match:
-                texts = cursor.stream(_BEGINNINGS, (BEGINNING_CHARS, names, places))
-                return [first_words(raw.decode("utf-8", "ignore")) for (raw,) in texts]
-            return [self._lexing.excerpt(text, self._match) for (text,) in cursor.stream(_TEXTS, (names, places))]
+            for (raw,) in cursor.stream(statement, given):
+                yield raw
+
+    return texts([entry], lambda one: rows(_ROW_BY_SEQ, one.session, one.seq), lambda one: rows(_LOG, one.session))
