@@ -9,6 +9,7 @@ called from any thread, one after the other or at once; in an async program a di
 sync, and `await asyncio.to_thread(session.user, text)` does not.
 """
 
+import contextlib
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
@@ -87,11 +88,14 @@ class Session(StreamRecorder):
         `header` are further arguments of `create`, for a session that is created.
         """
         check_store(store)
-        name = latest(store, agent, sender)
-        found = cls(store, name) if name is not None else None
-        if found is not None and not is_terminated(found.tree):
-            return found
-        return cls.create(store, agent=agent, sender=sender, **header)
+        numbers = _NumberLimit()
+        while True:
+            name = latest(store, agent, sender)
+            found = cls(store, name) if name is not None else None
+            if found is not None and not is_terminated(found.tree):
+                return found
+            with contextlib.suppress(_NumberRefused):
+                return cls.create(store, agent=agent, sender=sender, **{"check_number": numbers.check, **header})
 
     @classmethod
     def get(cls, store: Store, session: str) -> Self:
@@ -419,6 +423,27 @@ class Session(StreamRecorder):
     def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""
         return fork(self, None if at is None else _id_of(at))
+
+
+class _NumberRefused(Conflict):
+    """A session is not created, because another one may have been since the latest of the pair was looked up."""
+
+
+class _NumberLimit:
+    """The highest number that a new session may have: the one that was next before the latest session was looked up.
+
+    The store never gives a number twice. So if the new session gets this number, no other session of the pair was
+    created between the look and the creation. The first number is refused, to learn it before looking once more.
+    """
+
+    def __init__(self) -> None:
+        self._limit = 0
+
+    def check(self, number: int) -> None:
+        """Raise `_NumberRefused` for a number above the limit, which becomes the limit."""
+        if number > self._limit:
+            self._limit = number
+            raise _NumberRefused(f"the next session of the pair has the number {number}")
 
 
 def _id_of(entry: str | Entry) -> str:

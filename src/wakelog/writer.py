@@ -96,7 +96,7 @@ class SessionWriter:
         """Held while this object reads or appends, so that threads may share it."""
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - the header of a session has this many values
         cls,
         store: Store,
         *,
@@ -111,10 +111,12 @@ class SessionWriter:
         session_id: str | None = None,
         clock: Clock | None = None,
         redact: RedactMode = "assignments",
+        check_number: Callable[[int], None] | None = None,
     ) -> Self:
         """Create a session durably; if one with this id exists, open it unchanged.
 
-        `redact` selects which secrets are removed from the header, because no policy is in the log yet.
+        `redact` selects which secrets are removed from the header, because no policy is in the log yet. `check_number`
+        gets the number that the session is about to have; if it raises, nothing is created.
         """
         check_store(store)
         clock = clock or SystemClock()
@@ -136,10 +138,14 @@ class SessionWriter:
         # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
         names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
         entry = redact_entry(msgspec.structs.replace(given, **names), rule=redact)
+
+        def first_line(number: int) -> bytes:
+            if check_number is not None:
+                check_number(number)
+            return encode(msgspec.structs.replace(entry, number=number))
+
         # Names and titles become file names, so they are taken from the redacted header.
-        store.create(
-            entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
-        )
+        store.create(entry.id, entry.agent, entry.sender, first_line)
         if entry.title:
             store.set_title(entry.id, entry.title)
         return cls(store, entry.id, clock=clock)

@@ -6,8 +6,28 @@ RECORDING = "tests/recording/test_recording.py"
 REPLIES = "tests/recording/test_replies.py"
 LEASE = "tests/recording/test_held_lease.py"
 RUNTIME = "tests/recording/test_with_runtime.py"
+OPEN = "tests/recording/test_open.py"
 
 IN_RECORDING = (
+    Mutant(
+        "two processes that open a pair at once get two sessions",
+        "ST-1",
+        "session.py::_NumberLimit.check",
+        "number > self._limit",
+        "False",
+        (
+            f"{OPEN}::test_a_session_that_another_process_creates_meanwhile_is_opened",
+            f"{OPEN}::test_processes_that_open_one_pair_at_once[files]",
+        ),
+    ),
+    Mutant(
+        "a refused session number leaves a link",
+        "ST-1",
+        "stores/jsonl/session_names.py::SessionNames._numbered",
+        "not os.path.lexists(self._folder.log_path(name))",
+        "True",
+        (f"{OPEN}::test_a_refused_number_leaves_nothing_behind[files]",),
+    ),
     Mutant(
         "a tool that was started before runs again",
         "law 6",
