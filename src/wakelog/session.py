@@ -20,7 +20,7 @@ import msgspec
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import Conflict, OpenToolCalls, UsageError
+from wakelog.errors import Conflict, OpenToolCalls, StoreError, UsageError
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.journals import read_journals
@@ -48,7 +48,7 @@ from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import ContextMessage, build_context
 from wakelog.projections.pending import DroppedWork, SessionEnding, is_turn_open, open_tool_calls, work_dropped_by_end
 from wakelog.projections.queue import queue_at_head
-from wakelog.projections.session_state import is_terminated
+from wakelog.projections.session_state import is_recorded, is_terminated
 from wakelog.projections.transcript import TranscriptRow, transcript
 from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
@@ -237,20 +237,41 @@ class Session(StreamRecorder):
     def user(self, content: PromptContent) -> Entry:
         """Record a message of a person: text, parts, or files (`pathlib.Path`).
 
-        `OpenToolCalls` while tool calls have no result; `Conflict` while another process records or runs the session.
+        From here on, programs that wake sessions automatically leave this one to the program that records it; use `say`
+        for a session that the runtime runs. `OpenToolCalls` while tool calls have no result; `Conflict` while another
+        process records or runs the session.
         """
         prompt, entry_id = prompt_from(content), self._new_id()
 
         def compose() -> KnownBody:
             self._check_no_other_holder()
             self._check_no_open_tool_calls()
+            if self._own_lease is None and not is_recorded(self._log.tree):
+                raise _NotMarked(f"{self.name} is not marked as recorded")
             return self._stamped(Message(message=prompt), entry_id)
 
         with self.mutex:
             if self.stream is not None:
                 raise UsageError("a reply is being streamed", hint="record the prompt after its with statement")
-            is_held = self._held is not None and self._held.is_of_this_process
-            return self._append(compose, self.hold_lease() if is_held else None)
+            if self._own_lease is not None:
+                return self._append(compose, self.hold_lease())
+            with contextlib.suppress(_NotMarked):
+                return self._append(compose)
+            with self._brief_lease() as lease:
+                return self._append(compose, lease)
+
+    @contextlib.contextmanager
+    def _brief_lease(self) -> Iterator[Lease]:
+        """Hold the lease for one entry: its `activity` entry marks the session as recorded.
+
+        A prompt keeps no lease, so that a front end can record prompts without keeping the recording worker out.
+        """
+        try:
+            yield self.hold_lease()
+        finally:
+            # The prompt is recorded already, and a lease that cannot be released ends by itself.
+            with contextlib.suppress(StoreError):
+                self.close()
 
     def take_queued(self) -> Entry | None:
         """Record the oldest message that another process left with `say` as a prompt; None if there is none."""
@@ -327,10 +348,14 @@ class Session(StreamRecorder):
             self._held = HeldLease(self)
         return self._held.check()
 
+    @property
+    def _own_lease(self) -> Lease | None:
+        """The lease of this object, valid or lost; None if it has none, or only the process that forked this one."""
+        return self._held.lease if self._held is not None and self._held.is_of_this_process else None
+
     def _check_no_other_holder(self) -> None:
-        held = self.store.held(self.name)
-        own = self._held if self._held is not None and self._held.is_of_this_process else None
-        if held is not None and (own is None or held.fence != own.lease.fence):
+        held, own = self.store.held(self.name), self._own_lease
+        if held is not None and (own is None or held.fence != own.fence):
             hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
             raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
 
@@ -423,6 +448,10 @@ class Session(StreamRecorder):
     def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""
         return fork(self, None if at is None else _id_of(at))
+
+
+class _NotMarked(Exception):
+    """No `activity` entry says yet that a program records the session."""
 
 
 class _NumberRefused(Conflict):

@@ -117,6 +117,17 @@ IN_RECORDING = (
         (f"{RUNTIME}::test_wake_all_leaves_recorded_sessions_alone",),
     ),
     Mutant(
+        "a prompt alone does not mark a session as recorded",
+        "RUN-15",
+        "session.py::Session.user.compose",
+        "self._own_lease is None and not is_recorded(self._log.tree)",
+        "False",
+        (
+            f"{RUNTIME}::test_a_prompt_alone_marks_the_session",
+            f"{RUNTIME}::test_wake_all_leaves_recorded_sessions_alone",
+        ),
+    ),
+    Mutant(
         "a compaction forgets that a program records the session",
         "law 2",
         "projections/session_state.py::initial_session_state",

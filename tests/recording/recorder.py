@@ -17,6 +17,7 @@ from wakelog.stores import open_store
 def main(url: str, what: str) -> None:
     session: Session | None = Session.open(open_store(url), agent="bot", sender="ada")
     assert session is not None
+    session.recover()
     session.user("go")
     session.assistant("ok")
     print("recorded", flush=True)

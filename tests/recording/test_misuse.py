@@ -113,7 +113,8 @@ def test_a_forked_child_that_leaves_the_body(tmp_path, kind):
     store.close()
 
 
-def test_an_interrupt_while_the_lease_is_acquired():
+@pytest.mark.parametrize("act", [lambda s: s.user("go"), lambda s: s.assistant("hi")])
+def test_an_interrupt_while_the_lease_is_acquired(act):
     """LOG-10: Ctrl-C at any point of the acquisition leaves no lease behind."""
 
     class Interrupted(MemoryStore):
@@ -124,9 +125,8 @@ def test_an_interrupt_while_the_lease_is_acquired():
 
     store = Interrupted()
     session = Session.create(store)
-    session.user("go")
     with pytest.raises(KeyboardInterrupt):
-        session.assistant("hi")
+        act(session)
     assert store.held(session.name) is None
 
 
