@@ -136,6 +136,22 @@ IN_RECORDING = (
         (f"{RUNTIME}::test_the_last_worker_decides_who_continues_a_session",),
     ),
     Mutant(
+        "a custom tool call gets the result of a function",
+        "ST-10",
+        "providers/openai/responses_request.py::history_items",
+        "_custom_call_ids(exchange) if own else frozenset()",
+        "frozenset()",
+        (f"{REPLIES}::test_custom_tool_calls_of_the_responses_api",),
+    ),
+    Mutant(
+        "a custom tool call of a chat is sent back as a function",
+        "ST-10",
+        "recording/replies.py::_marked",
+        'call.get("type") != "custom"',
+        "True",
+        (f"{REPLIES}::test_custom_tool_calls_of_chat_completions",),
+    ),
+    Mutant(
         "citations of a reply are not sent back",
         "ST-10",
         "providers/anthropic/messages_request.py::_bound_blocks",

@@ -198,7 +198,8 @@ def _descendants(tree: Tree, node_id: str) -> Iterator[str]:
 
 def ask_receipt(find: FindReceipt, call: OpenToolCall) -> ReceiptAnswer:
     """Return the receipt of a started tool call."""
-    given = call.tool_call.input if isinstance(call.tool_call.input, dict) else {}
+    given = call.tool_call.input
+    given = given if isinstance(given, dict) else {} if given is None else {"input": given}
     match find(ToolInvocation(call.reply_id, call.tool_call.id, given, call.starts, call.intent)):
         case "not begun":
             return "not begun"
