@@ -61,6 +61,22 @@ IN_RECORDING = (
         (f"{RECORDING}::test_recovery_after_a_crash_in_a_tool",),
     ),
     Mutant(
+        "the text of a receipt's exception is clipped before it is redacted",
+        "law 14",
+        "recording/recovery.py::_short_text",
+        "redact(error_text(error), session.policy.redact).text",
+        "error_text(error)",
+        (f"{RECORDING}::test_a_receipt_function_that_raises_a_secret",),
+    ),
+    Mutant(
+        "a receipt function that raises is not told to the model",
+        "law 6",
+        "recording/recovery.py::_settle",
+        "result.copied_from is None",
+        "False",
+        (f"{RECORDING}::test_a_receipt_function_that_raises",),
+    ),
+    Mutant(
         "a reply is recorded without the lease",
         "LOG-10",
         "session.py::Session.assistant",

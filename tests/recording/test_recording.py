@@ -288,6 +288,52 @@ def test_recovery_with_receipts(session):
         assert [(each.status, each.text) for each in found.tool_results] == [("ok", "paid under c1")]
 
 
+def failing(call):
+    raise ConnectionError(f"no answer about {call.tool_call_id}")
+
+
+def test_a_receipt_function_that_raises(session):
+    """Law 6, law 7: the outcome of its call is unknown and says why; the other calls get their results."""
+    session.user("go")
+    session.assistant(asking(("c1", "pay"), ("c2", "mail"), ("c3", "pay"), ("c4", "post")))
+    for call in ("c1", "c2", "c3"):
+        run = session.tool(call).__enter__()
+        run.output(f"output of {call}\n")
+    session.close()
+    with Session.get(session.store, session.name) as again:
+        found = again.recover({"pay": failing, "mail": lambda _: "sent"})
+        assert results(again) == {"c1": "unknown", "c2": "ok", "c3": "unknown", "c4": "unknown"}
+        assert [type(each.exception) for each in found.failed_receipts] == [ConnectionError] * 2
+        assert [each.tool_call.id for each in found.failed_receipts] == ["c1", "c3"]
+        assert "ConnectionError: no answer about c1" in found.tool_results[0].text
+        assert "output of c1" in found.tool_results[0].text
+        assert (found.tool_results[1].text, found.tool_results[3].is_error) == ("sent", True)
+        assert not again.recover()
+        again.user("and now?")
+
+
+def test_a_receipt_function_that_raises_a_secret(session):
+    """Law 14: the text of the exception is redacted, and a long one is clipped."""
+    key = "sk-ant-api03-" + "a1B2" * 20
+
+    def leak(_):
+        raise RuntimeError("x" * 942 + " " + key + " " + "y" * 100_000)
+
+    with crashed_in_tool(session) as again:
+        found = again.recover({"pay": leak})
+        assert len(found.tool_results[0].text) < 3_000
+        assert not any(b"a1B2a1B2" in line.raw for line in again.store.load(again.name))
+
+
+def test_a_receipt_function_that_raises_before_a_second_run(session):
+    """Law 6: the body does not run, and the program is told to recover."""
+    with crashed_in_tool(session, receipt=failing) as again:
+        with pytest.raises(Conflict, match=r"ConnectionError: no answer about c1.*recover") as raised:
+            again.tool("c1", receipt=failing).__enter__()
+        assert isinstance(raised.value.__cause__, ConnectionError)
+        assert results(again) == {}
+
+
 def test_recovery_of_an_interrupted_reply(session):
     """Law 5: what was displayed before a crash is in the log, and shown before anything is recovered (VIEW-10)."""
     session.user("go")

@@ -118,13 +118,17 @@ class ToolRun:
         name = f"{call.tool_call.name} ({call.tool_call.id})"
         if self._key in self._session.running:
             raise Conflict(f"the tool call {name} is running", hint="wait until its with statement ends")
-        answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
+        hint = "call session.recover(), which records the outcome as interrupted or unknown"
+        try:
+            answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
+        except Exception as error:
+            what = f"the tool call {name} was started before, and its receipt function failed: {error_text(error)}"
+            raise Conflict(what, hint=hint) from error
         if isinstance(answer, ToolOutcome):
             write_result(self._session, lease, call, "error" if answer.is_error else "ok", answer)
-            hint = "its receipt is recorded as the result: continue with the next tool call"
-            raise Conflict(f"the tool call {name} ran before", hint=hint)
+            next_step = "its receipt is recorded as the result: continue with the next tool call"
+            raise Conflict(f"the tool call {name} ran before", hint=next_step)
         if answer == "cannot say":
-            hint = "call session.recover(), which records the outcome as interrupted or unknown"
             raise Conflict(f"the tool call {name} was started before, and its outcome is not known", hint=hint)
 
     def output(self, text: str) -> None:
@@ -142,7 +146,7 @@ class ToolRun:
             return False
         if isinstance(error, Exception):
             self.exception = error
-            self._settle("error", ToolOutcome(f"{type(error).__name__}: {text_of(error)}", is_error=True))
+            self._settle("error", ToolOutcome(error_text(error), is_error=True))
             return not isinstance(error, WakelogError)
         if error is not None:
             self._settle("interrupted", ToolOutcome(wording.INTERRUPTED))
@@ -273,6 +277,11 @@ def text_of(value: object) -> str:
         return str(value)
     except Exception as error:  # noqa: BLE001 - `__str__` may be any code, and raise anything
         return f"<{type(value).__name__} without a text: {type(error).__name__}>"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type and the text of an exception, as valid Unicode."""
+    return valid_utf8(f"{type(error).__name__}: {text_of(error)}")
 
 
 def _text_of_bytes(content: bytes) -> str:
