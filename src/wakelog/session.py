@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from wakelog.arguments import check_store, checked_message, checked_text
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX
 from wakelog.decide.wording import valid_utf8
@@ -59,7 +60,7 @@ from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_o
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
 from wakelog.watcher import follow_entries
-from wakelog.writer import check_store
+from wakelog.writer import SessionWriter
 
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
@@ -74,7 +75,12 @@ class Session(StreamRecorder):
     """
 
     def __init__(
-        self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
+        self,
+        store: Store,
+        session: str | SessionWriter,
+        *,
+        clock: Clock | None = None,
+        rules_version: int = RULES_VERSION,
     ) -> None:
         super().__init__(store, session, clock=clock, rules_version=rules_version)
         self._held: HeldLease | None = None
@@ -98,7 +104,7 @@ class Session(StreamRecorder):
                 return cls.create(store, agent=agent, sender=sender, **{"check_number": numbers.check, **header})
 
     @classmethod
-    def get(cls, store: Store, session: str) -> Self:
+    def get(cls, store: Store, session: str | SessionWriter) -> Self:
         """Return the session with this id or name; `NotFound` if there is none."""
         return cls(store, session)
 
@@ -112,7 +118,12 @@ class Session(StreamRecorder):
         self.close()
 
     def close(self) -> None:
-        """Release the lease of this object, if it holds one. The object may be used again."""
+        """Release the lease of this object, if it holds one. The object may be used again.
+
+        Does nothing in a child process that was forked from the one that created this object.
+        """
+        if not self.is_of_this_process:
+            return
         with self.mutex:
             held, self._held = self._held, None
             if held is not None:
@@ -124,6 +135,8 @@ class Session(StreamRecorder):
         """Append a person's message at the head, or queue it while the agent is busy."""
         body: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
         _check_message(body)
+        if mode not in ("steer", "followUp"):
+            raise UsageError(f"not a mode of a message: {mode!r}", hint='use mode="steer" or mode="followUp"')
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
@@ -150,7 +163,7 @@ class Session(StreamRecorder):
 
     def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
         """Replace everything before `first_kept` on the head's branch by a summary in the context. Deletes nothing."""
-        if not summary.strip():
+        if not checked_text("a summary", summary).strip():
             raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
@@ -178,11 +191,11 @@ class Session(StreamRecorder):
         """Label an entry; an empty text or None removes the label."""
         entry_id = _id_of(entry)
         target = self._resolve(entry_id) or entry_id
-        return self.append(Label(target_id=target, label=_checked_text("a label", text or "")), at=target)
+        return self.append(Label(target_id=target, label=checked_text("a label", text or "")), at=target)
 
     def rename(self, title: str) -> Entry:
         """Set the title of the session."""
-        entry = self.append(SessionRenamed(title=_checked_text("a title", title)))
+        entry = self.append(SessionRenamed(title=checked_text("a title", title)))
         if isinstance(entry.value, SessionRenamed):
             self.store.set_title(self.name, entry.value.title)
         return entry
@@ -206,7 +219,7 @@ class Session(StreamRecorder):
         def compose() -> KnownBody:
             nonlocal dropped
             dropped = self._work_dropped_by_end(force=force)
-            return self._stamped(Terminated(reason=_checked_text("a reason", reason)), entry_id)
+            return self._stamped(Terminated(reason=checked_text("a reason", reason)), entry_id)
 
         return SessionEnding(self._append(compose), cancelled, dropped)
 
@@ -246,14 +259,14 @@ class Session(StreamRecorder):
         def compose() -> KnownBody:
             self._check_no_other_holder()
             self._check_no_open_tool_calls()
-            if self._own_lease is None and not is_recorded(self._log.tree):
+            if self._held is None and not is_recorded(self._log.tree):
                 raise _NotMarked(f"{self.name} is not marked as recorded")
             return self._stamped(Message(message=prompt), entry_id)
 
         with self.mutex:
             if self.stream is not None:
                 raise UsageError("a reply is being streamed", hint="record the prompt after its with statement")
-            if self._own_lease is not None:
+            if self._held is not None:
                 return self._append(compose, self.hold_lease())
             with contextlib.suppress(_NotMarked):
                 return self._append(compose)
@@ -337,6 +350,7 @@ class Session(StreamRecorder):
         `receipts` that has the name of its tool, else `interrupted` or `unknown`. `Conflict`, and nothing is written,
         while another process records or runs the session: its tools may still be running.
         """
+        _check_receipts(receipts or {})
         with self.mutex:
             if self._held is not None and not self._held.is_valid:
                 self.close()
@@ -344,18 +358,14 @@ class Session(StreamRecorder):
 
     def hold_lease(self) -> Lease:
         """Return the lease of this object; acquire it on first use. `Conflict` while another holder has it."""
-        if self._held is None or not self._held.is_of_this_process:
-            self._held = HeldLease(self)
-        return self._held.check()
-
-    @property
-    def _own_lease(self) -> Lease | None:
-        """The lease of this object, valid or lost; None if it has none, or only the process that forked this one."""
-        return self._held.lease if self._held is not None and self._held.is_of_this_process else None
+        with self.mutex:
+            if self._held is None:
+                self._held = HeldLease(self)
+            return self._held.check()
 
     def _check_no_other_holder(self) -> None:
-        held, own = self.store.held(self.name), self._own_lease
-        if held is not None and (own is None or held.fence != own.fence):
+        held, own = self.store.held(self.name), self._held
+        if held is not None and (own is None or held.fence != own.lease.fence):
             hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
             raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
 
@@ -435,6 +445,7 @@ class Session(StreamRecorder):
 
     def search(self, query: str, *, limit: int = 50) -> Sequence[SearchHit]:
         """Return the entries of this session that match a full-text query, the best first."""
+        checked_text("a query", query)
         copy = open_store("memory:")
         copy.adopt(self.id, self.name, b"".join(line.bytes for line in self.store.load(self.name)))
         catalog = open_catalog("memory:", copy)
@@ -477,13 +488,7 @@ class _NumberLimit:
 
 def _id_of(entry: str | Entry) -> str:
     """Return the id of an entry, which may be given itself."""
-    return entry.id if isinstance(entry, Entry) else _checked_text("an entry id", entry)
-
-
-def _checked_text(what: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise UsageError(f"{what} must be a string, not {type(given).__name__}")
-    return given
+    return entry.id if isinstance(entry, Entry) else checked_text("an entry id", entry)
 
 
 def _checked_reply(reply: Reply) -> Reply:
@@ -503,3 +508,10 @@ def _check_message(given: object) -> None:
     if not isinstance(given, BaseMessage):
         what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
         raise UsageError(what, hint="`append` takes the bodies of entries")
+    checked_message(given)
+
+
+def _check_receipts(given: object) -> None:
+    if not isinstance(given, Mapping) or not all(callable(find) for find in given.values()):
+        hint = 'pass a function for each tool, such as recover({"pay": find_payment})'
+        raise UsageError("the receipts are not functions by the name of their tool", hint=hint)

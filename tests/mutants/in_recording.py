@@ -10,6 +10,22 @@ OPEN = "tests/recording/test_open.py"
 
 IN_RECORDING = (
     Mutant(
+        "a message that cannot be read back is appended",
+        "law 10",
+        "arguments.py::checked_message",
+        "not isinstance(content, str) and not (isinstance(content, Iterable) and _are_parts(content))",
+        "False",
+        ("tests/test_arguments.py::test_mistakes_write_no_message",),
+    ),
+    Mutant(
+        "the copy of a memory store in a forked child accepts writes",
+        "law 4",
+        "stores/memory.py::MemoryStore._changing",
+        "self._pid != os.getpid()",
+        "False",
+        (f"{LEASE}::test_a_memory_store_in_a_forked_child",),
+    ),
+    Mutant(
         "two processes that open a pair at once get two sessions",
         "ST-1",
         "session.py::_NumberLimit.check",
@@ -111,9 +127,9 @@ IN_RECORDING = (
     Mutant(
         "a forked child writes under the lease of its parent",
         "LOG-10",
-        "session.py::Session.hold_lease",
-        "self._held is None or not self._held.is_of_this_process",
-        "self._held is None",
+        "writer.py::SessionWriter.mutex",
+        "not self.is_of_this_process",
+        "False",
         (f"{LEASE}::test_a_forked_child_does_not_inherit_the_lease",),
     ),
     Mutant(
@@ -136,7 +152,7 @@ IN_RECORDING = (
         "a prompt alone does not mark a session as recorded",
         "RUN-15",
         "session.py::Session.user.compose",
-        "self._own_lease is None and not is_recorded(self._log.tree)",
+        "self._held is None and not is_recorded(self._log.tree)",
         "False",
         (
             f"{RUNTIME}::test_a_prompt_alone_marks_the_session",

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from wakelog.arguments import session_ref
 from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
@@ -26,7 +27,7 @@ from wakelog.runtime.checks import check_files, check_provider, check_store_file
 from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
-from wakelog.runtime.wake import WakeReport, session_ref, wake
+from wakelog.runtime.wake import WakeReport, wake
 from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 
