@@ -100,7 +100,7 @@ IN_REPLAYING = (
         "law 11",
         "runtime/replay/verification.py::replay",
         "name = store.name(session_ref(session))",
-        '__import__("os").environ.get("WAKELOG_STORE")\nname = store.name(session)',
+        '__import__("os").environ.get("WAKELOG_STORE")\nname = store.name(session_ref(session))',
         (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
     Mutant(
@@ -108,7 +108,7 @@ IN_REPLAYING = (
         "law 11",
         "runtime/replay/verification.py::replay",
         "name = store.name(session_ref(session))",
-        'open("/dev/null").close()\nname = store.name(session)',
+        'open("/dev/null").close()\nname = store.name(session_ref(session))',
         (f"{VERIFY}::test_replay_uses_nothing_outside_the_log",),
     ),
 )

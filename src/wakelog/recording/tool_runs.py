@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from wakelog.decide import wording
-from wakelog.decide.open_tool_calls import tool_result
-from wakelog.decide.wording import clip, valid_utf8
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import Conflict, UsageError, WakelogError
+from wakelog.large_content import result_of_run
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import (
     Audio,
@@ -39,7 +39,6 @@ from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.redaction.entries import redacting_show
-from wakelog.redaction.redactor import redact
 from wakelog.writer import SessionWriter
 
 FindReceipt: TypeAlias = Callable[[ToolInvocation], ReceiptAnswer | str]
@@ -311,18 +310,12 @@ def write_result(
     outcome: ToolOutcome,
     started: Entry | None = None,
 ) -> ToolResult:
-    """Append the one result of a tool call: its clipped text, then its media; the whole text is a blob if clipped."""
-    policy = session.policy
-    full_text = redact(valid_utf8(outcome.text), policy.redact).text
-    text, is_clipped = clip(full_text, policy.clip)
-    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    """Append the one result of a tool call and return it."""
+    policy, put = session.policy, session.store.blobs.put
+    result = result_of_run(call, status, outcome, redact_mode=policy.redact, clip_bytes=policy.clip, put=put)
     begun_ms = parse_ms(started.value.timestamp) if started is not None else None
-    result = msgspec.structs.replace(
-        tool_result(call, status, content),
-        duration_ms=max(0, session.clock.now_ms() - begun_ms) if begun_ms is not None else None,
-        truncated=is_clipped,
-        blob=session.store.blobs.put(full_text.encode(), "text/plain") if is_clipped else None,
-    )
+    if begun_ms is not None:
+        result = msgspec.structs.replace(result, duration_ms=max(0, session.clock.now_ms() - begun_ms))
     append_result(session, lease, result)
     return result
 
