@@ -6,7 +6,7 @@ from tests.stores.catalog.rigs import Rig
 
 
 @pytest.fixture
-def rig(tmp_path):
+def index_rig(tmp_path):
     """A rig of its own for each test."""
     made = Rig(tmp_path)
     yield made
