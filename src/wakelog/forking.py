@@ -14,7 +14,7 @@ import msgspec
 from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import tool_result
 from wakelog.decide.policy import RedactMode, policy_in_force
-from wakelog.errors import Damaged
+from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Entry, Message, ModelCall, Origin, Spawned, ToolStarted
 from wakelog.log.seal import find_seal
@@ -32,8 +32,10 @@ _STARTED_TEXT = (
 )
 
 
-def fork(session: _SessionT, at: str | None = None) -> _SessionT:
+def fork(session: _SessionT, at: str | Entry | None = None) -> _SessionT:
     """Create a new session that continues from an entry of another session (default: the head)."""
+    _check_session(session)
+    at = at.id if isinstance(at, Entry) else at
     tree = session.tree_with(at)
     target = tree.find(at) if at is not None else tree.head
     if target is None:
@@ -54,6 +56,12 @@ def fork(session: _SessionT, at: str | None = None) -> _SessionT:
     for call in calls:
         child.append(Message(message=results.get((call.reply_id, call.tool_call.id)) or _result_for(call, tree)))
     return child
+
+
+def _check_session(given: object) -> None:
+    if not isinstance(given, SessionWriter):
+        hint = "pass Session(store, NAME), or call session.fork()"
+        raise UsageError(f"fork takes a session, not {type(given).__name__}", hint=hint)
 
 
 def _redact_mode(tree: Tree, target: str) -> RedactMode:

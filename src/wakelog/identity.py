@@ -4,6 +4,7 @@ Rule: names only narrow the search (`log/session_names.py`). The header decides 
 two different pairs never share a session, whatever their names look like.
 """
 
+from wakelog.arguments import check_store, checked_text
 from wakelog.decide.policy import RedactMode
 from wakelog.log.codec import SessionIdentity, decode_identity
 from wakelog.log.content import Prompt
@@ -23,6 +24,9 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
     version take precedence over those named by earlier versions. Only first lines under the names of the pair are read,
     and the log of a fork up to its first message from a person.
     """
+    check_store(store)
+    checked_text("the agent", agent)
+    checked_text("the sender", sender)
     # The redaction applied to agent and sender depends on the policy in force when the session was created.
     pairs = dict.fromkeys((redact_identity(agent, rule), redact_identity(sender, rule)) for rule in _REDACT_MODES)
     found = (_latest_of(store, *pair) for pair in pairs)

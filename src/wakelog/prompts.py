@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from wakelog.arguments import checked_message
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
 from wakelog.large_content import decode_base64
@@ -23,6 +24,7 @@ _HINT = "pass text, Text(…), Image(…), Audio(…), the Path of a file, or a 
 def prompt_from(content: PromptContent, *, channel: str | None = None) -> Prompt:
     """Return a prompt with this content; `UsageError` if a part of it is of another type or a file cannot be read."""
     if isinstance(content, Prompt):
+        checked_message(content)
         return content
     if isinstance(content, str | Text | Image | Audio | os.PathLike):
         content = (content,)

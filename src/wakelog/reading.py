@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from wakelog.arguments import check_store, session_ref
 from wakelog.errors import NewerFormat, NoAccess, WakelogError
 from wakelog.log.codec import SessionIdentity, Undecodable, decode, decode_identity
 from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, SessionHeader
@@ -57,9 +58,10 @@ class Log(msgspec.Struct):
         return self.header.id if self.header else self.name
 
 
-def read_log(store: Store, session: str, *, verify: bool = False) -> Log:
-    """Read a whole session. With `verify`, a line whose seal does not match counts as unreadable."""
-    return _read_whole(store, session, (), verify=verify)
+def read_log(store: Store, session: object, *, verify: bool = False) -> Log:
+    """Read a whole session, given as an object, id or name. With `verify`, a line whose seal differs is unreadable."""
+    check_store(store)
+    return _read_whole(store, session_ref(session), (), verify=verify)
 
 
 def read_active(store: Store, session: str, *, queue: bool = True) -> Log:

@@ -9,6 +9,7 @@ called from any thread, one after the other or at once; in an async program a di
 sync, and `await asyncio.to_thread(session.user, text)` does not.
 """
 
+import contextlib
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
@@ -16,10 +17,11 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from wakelog.arguments import check_store, checked_message, checked_text
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import Conflict, OpenToolCalls, UsageError
+from wakelog.errors import Conflict, OpenToolCalls, StoreError, UsageError
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.journals import read_journals
@@ -47,7 +49,7 @@ from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import ContextMessage, build_context
 from wakelog.projections.pending import DroppedWork, SessionEnding, is_turn_open, open_tool_calls, work_dropped_by_end
 from wakelog.projections.queue import queue_at_head
-from wakelog.projections.session_state import is_terminated
+from wakelog.projections.session_state import is_recorded, is_terminated
 from wakelog.projections.transcript import TranscriptRow, transcript
 from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
@@ -59,7 +61,7 @@ from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_o
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
 from wakelog.watcher import follow_entries
-from wakelog.writer import check_store
+from wakelog.writer import SessionWriter
 
 # A killed worker writes no entry when its lease ends, so its lease is checked at this interval.
 _LEASE_POLL_S = 0.2
@@ -74,7 +76,12 @@ class Session(StreamRecorder):
     """
 
     def __init__(
-        self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
+        self,
+        store: Store,
+        session: str | SessionWriter,
+        *,
+        clock: Clock | None = None,
+        rules_version: int = RULES_VERSION,
     ) -> None:
         super().__init__(store, session, clock=clock, rules_version=rules_version)
         self._held: HeldLease | None = None
@@ -88,14 +95,17 @@ class Session(StreamRecorder):
         `header` are further arguments of `create`, for a session that is created.
         """
         check_store(store)
-        name = latest(store, agent, sender)
-        found = cls(store, name) if name is not None else None
-        if found is not None and not is_terminated(found.tree):
-            return found
-        return cls.create(store, agent=agent, sender=sender, **header)
+        numbers = _NumberLimit()
+        while True:
+            name = latest(store, agent, sender)
+            found = cls(store, name) if name is not None else None
+            if found is not None and not is_terminated(found.tree):
+                return found
+            with contextlib.suppress(_NumberRefused):
+                return cls.create(store, agent=agent, sender=sender, **{"check_number": numbers.check, **header})
 
     @classmethod
-    def get(cls, store: Store, session: str) -> Self:
+    def get(cls, store: Store, session: str | SessionWriter) -> Self:
         """Return the session with this id or name; `NotFound` if there is none."""
         return cls(store, session)
 
@@ -109,7 +119,12 @@ class Session(StreamRecorder):
         self.close()
 
     def close(self) -> None:
-        """Release the lease of this object, if it holds one. The object may be used again."""
+        """Release the lease of this object, if it holds one. The object may be used again.
+
+        Does nothing in a child process that was forked from the one that created this object.
+        """
+        if not self.is_of_this_process:
+            return
         with self.mutex:
             held, self._held = self._held, None
             if held is not None:
@@ -121,6 +136,8 @@ class Session(StreamRecorder):
         """Append a person's message at the head, or queue it while the agent is busy."""
         body: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
         _check_message(body)
+        if mode not in ("steer", "followUp"):
+            raise UsageError(f"not a mode of a message: {mode!r}", hint='use mode="steer" or mode="followUp"')
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
@@ -147,7 +164,7 @@ class Session(StreamRecorder):
 
     def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
         """Replace everything before `first_kept` on the head's branch by a summary in the context. Deletes nothing."""
-        if not summary.strip():
+        if not checked_text("a summary", summary).strip():
             raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
@@ -175,11 +192,11 @@ class Session(StreamRecorder):
         """Label an entry; an empty text or None removes the label."""
         entry_id = _id_of(entry)
         target = self._resolve(entry_id) or entry_id
-        return self.append(Label(target_id=target, label=_checked_text("a label", text or "")), at=target)
+        return self.append(Label(target_id=target, label=checked_text("a label", text or "")), at=target)
 
     def rename(self, title: str) -> Entry:
         """Set the title of the session."""
-        entry = self.append(SessionRenamed(title=_checked_text("a title", title)))
+        entry = self.append(SessionRenamed(title=checked_text("a title", title)))
         if isinstance(entry.value, SessionRenamed):
             self.store.set_title(self.name, entry.value.title)
         return entry
@@ -203,7 +220,7 @@ class Session(StreamRecorder):
         def compose() -> KnownBody:
             nonlocal dropped
             dropped = self._work_dropped_by_end(force=force)
-            return self._stamped(Terminated(reason=_checked_text("a reason", reason)), entry_id)
+            return self._stamped(Terminated(reason=checked_text("a reason", reason)), entry_id)
 
         return SessionEnding(self._append(compose), cancelled, dropped)
 
@@ -234,20 +251,41 @@ class Session(StreamRecorder):
     def user(self, content: PromptContent) -> Entry:
         """Record a message of a person: text, parts, or files (`pathlib.Path`).
 
-        `OpenToolCalls` while tool calls have no result; `Conflict` while another process records or runs the session.
+        From here on, programs that wake sessions automatically leave this one to the program that records it; use `say`
+        for a session that the runtime runs. `OpenToolCalls` while tool calls have no result; `Conflict` while another
+        process records or runs the session.
         """
         prompt, entry_id = prompt_from(content), self._new_id()
 
         def compose() -> KnownBody:
             self._check_no_other_holder()
             self._check_no_open_tool_calls()
+            if self._held is None and not is_recorded(self._log.tree):
+                raise _NotMarked(f"{self.name} is not marked as recorded")
             return self._stamped(Message(message=prompt), entry_id)
 
         with self.mutex:
             if self.stream is not None:
                 raise UsageError("a reply is being streamed", hint="record the prompt after its with statement")
-            is_held = self._held is not None and self._held.is_of_this_process
-            return self._append(compose, self.hold_lease() if is_held else None)
+            if self._held is not None:
+                return self._append(compose, self.hold_lease())
+            with contextlib.suppress(_NotMarked):
+                return self._append(compose)
+            with self._brief_lease() as lease:
+                return self._append(compose, lease)
+
+    @contextlib.contextmanager
+    def _brief_lease(self) -> Iterator[Lease]:
+        """Hold the lease for one entry: its `activity` entry marks the session as recorded.
+
+        A prompt keeps no lease, so that a front end can record prompts without keeping the recording worker out.
+        """
+        try:
+            yield self.hold_lease()
+        finally:
+            # The prompt is recorded already, and a lease that cannot be released ends by itself.
+            with contextlib.suppress(StoreError):
+                self.close()
 
     def take_queued(self) -> Entry | None:
         """Record the oldest message that another process left with `say` as a prompt; None if there is none."""
@@ -313,6 +351,7 @@ class Session(StreamRecorder):
         `receipts` that has the name of its tool, else `interrupted` or `unknown`. `Conflict`, and nothing is written,
         while another process records or runs the session: its tools may still be running.
         """
+        _check_receipts(receipts or {})
         with self.mutex:
             if self._held is not None and not self._held.is_valid:
                 self.close()
@@ -320,13 +359,13 @@ class Session(StreamRecorder):
 
     def hold_lease(self) -> Lease:
         """Return the lease of this object; acquire it on first use. `Conflict` while another holder has it."""
-        if self._held is None or not self._held.is_of_this_process:
-            self._held = HeldLease(self)
-        return self._held.check()
+        with self.mutex:
+            if self._held is None:
+                self._held = HeldLease(self)
+            return self._held.check()
 
     def _check_no_other_holder(self) -> None:
-        held = self.store.held(self.name)
-        own = self._held if self._held is not None and self._held.is_of_this_process else None
+        held, own = self.store.held(self.name), self._held
         if held is not None and (own is None or held.fence != own.lease.fence):
             hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
             raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
@@ -407,6 +446,7 @@ class Session(StreamRecorder):
 
     def search(self, query: str, *, limit: int = 50) -> Sequence[SearchHit]:
         """Return the entries of this session that match a full-text query, the best first."""
+        checked_text("a query", query)
         copy = open_store("memory:")
         copy.adopt(self.id, self.name, b"".join(line.bytes for line in self.store.load(self.name)))
         catalog = open_catalog("memory:", copy)
@@ -426,15 +466,34 @@ class Session(StreamRecorder):
         return fork(self, None if at is None else _id_of(at))
 
 
+class _NotMarked(Exception):
+    """No `activity` entry says yet that a program records the session."""
+
+
+class _NumberRefused(Conflict):
+    """A session is not created, because another one may have been since the latest of the pair was looked up."""
+
+
+class _NumberLimit:
+    """The highest number that a new session may have: the one that was next before the latest session was looked up.
+
+    The store never gives a number twice. So if the new session gets this number, no other session of the pair was
+    created between the look and the creation. The first number is refused, to learn it before looking once more.
+    """
+
+    def __init__(self) -> None:
+        self._limit = 0
+
+    def check(self, number: int) -> None:
+        """Raise `_NumberRefused` for a number above the limit, which becomes the limit."""
+        if number > self._limit:
+            self._limit = number
+            raise _NumberRefused(f"the next session of the pair has the number {number}")
+
+
 def _id_of(entry: str | Entry) -> str:
     """Return the id of an entry, which may be given itself."""
-    return entry.id if isinstance(entry, Entry) else _checked_text("an entry id", entry)
-
-
-def _checked_text(what: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise UsageError(f"{what} must be a string, not {type(given).__name__}")
-    return given
+    return entry.id if isinstance(entry, Entry) else checked_text("an entry id", entry)
 
 
 def _checked_reply(reply: Reply) -> Reply:
@@ -454,3 +513,10 @@ def _check_message(given: object) -> None:
     if not isinstance(given, BaseMessage):
         what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
         raise UsageError(what, hint="`append` takes the bodies of entries")
+    checked_message(given)
+
+
+def _check_receipts(given: object) -> None:
+    if not isinstance(given, Mapping) or not all(callable(find) for find in given.values()):
+        hint = 'pass a function for each tool, such as recover({"pay": find_payment})'
+        raise UsageError("the receipts are not functions by the name of their tool", hint=hint)

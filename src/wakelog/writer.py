@@ -11,12 +11,14 @@ append, catch up.
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
 
+from wakelog.arguments import check_store, checked_message, checked_text, session_ref
 from wakelog.clock import SystemClock
 from wakelog.decide.policy import Policy, RedactMode, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
@@ -82,21 +84,26 @@ class SessionWriter:
     """
 
     def __init__(
-        self, store: Store, session: str, *, clock: Clock | None = None, rules_version: int = RULES_VERSION
+        self,
+        store: Store,
+        session: "str | SessionWriter",
+        *,
+        clock: Clock | None = None,
+        rules_version: int = RULES_VERSION,
     ) -> None:
         check_store(store)
         self.store = store
         self.rules_version = rules_version
-        self.name = store.name(session)
+        self.name = store.name(session_ref(session))
         self.clock = clock or SystemClock()
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
         self._loaded_log: Log | None = None
-        self.mutex = threading.RLock()
-        """Held while this object reads or appends, so that threads may share it."""
+        self._mutex = threading.RLock()
+        self._pid = os.getpid()
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - the header of a session has this many values
         cls,
         store: Store,
         *,
@@ -111,12 +118,18 @@ class SessionWriter:
         session_id: str | None = None,
         clock: Clock | None = None,
         redact: RedactMode = "assignments",
+        check_number: Callable[[int], None] | None = None,
     ) -> Self:
         """Create a session durably; if one with this id exists, open it unchanged.
 
-        `redact` selects which secrets are removed from the header, because no policy is in the log yet.
+        `redact` selects which secrets are removed from the header, because no policy is in the log yet. `check_number`
+        gets the number that the session is about to have; if it raises, nothing is created.
         """
         check_store(store)
+        for what, text in (("the agent", agent), ("the sender", sender), ("the folder", cwd)):
+            checked_text(what, text)
+        for what, given_text in (("the title", title), ("the model", model), ("the provider", provider)):
+            checked_text(what, given_text or "")
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
         given = SessionEntry(
@@ -136,15 +149,36 @@ class SessionWriter:
         # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
         names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
         entry = redact_entry(msgspec.structs.replace(given, **names), rule=redact)
+
+        def first_line(number: int) -> bytes:
+            if check_number is not None:
+                check_number(number)
+            return encode(msgspec.structs.replace(entry, number=number))
+
         # Names and titles become file names, so they are taken from the redacted header.
-        store.create(
-            entry.id, entry.agent, entry.sender, lambda number: encode(msgspec.structs.replace(entry, number=number))
-        )
+        store.create(entry.id, entry.agent, entry.sender, first_line)
         if entry.title:
             store.set_title(entry.id, entry.title)
         return cls(store, entry.id, clock=clock)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def mutex(self) -> "threading.RLock":
+        """Held while this object reads or appends, so that threads may share it.
+
+        `UsageError` in a child process that was forked from the one that created this object: a thread of the parent
+        may have held the mutex, and then the child would wait for it without end.
+        """
+        if not self.is_of_this_process:
+            hint = "after os.fork(), open the store and the session anew in the child"
+            raise UsageError(f"the object of {self.name} belongs to the parent process", hint=hint)
+        return self._mutex
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process created the object, not the parent it was forked from."""
+        return self._pid == os.getpid()
 
     @property
     def _log(self) -> Log:
@@ -206,6 +240,8 @@ class SessionWriter:
         """
         if not isinstance(body, _BODIES):
             raise UsageError(f"append takes the body of an entry, not {type(body).__name__}", hint=_append_hint(body))
+        if isinstance(body, Message):
+            checked_message(body.message)
         entry_id = checked_id(body.id) if body.id else self._new_id()
         return self._append(lambda: self._stamped(body, entry_id, self._resolve(at), fork=fork), lease, expected_seq)
 
@@ -461,12 +497,6 @@ class SessionWriter:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
-
-
-def check_store(store: object) -> None:
-    """Raise `UsageError` for the URL of a store in place of an open store."""
-    if isinstance(store, str):
-        raise UsageError("this takes an open store, not its name", hint=f"pass open_store({store!r})")
 
 
 def _append_hint(given: object) -> str:

@@ -173,8 +173,9 @@ def test_a_forked_child_takes_its_own_lock(tmp_path):
         if child == 0:
             # The forked child must never return into the test runner.
             try:
+                own = Session(session.store, NAME)
                 for at in range(100):
-                    session.say(f"child {number} {at}")
+                    own.say(f"child {number} {at}")
             except BaseException:  # noqa: BLE001 - the parent is told by the exit code
                 os._exit(1)
             os._exit(0)

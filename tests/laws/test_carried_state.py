@@ -8,7 +8,7 @@ from wakelog.log.entry import Compaction
 from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.queue import queue_at_head
-from wakelog.projections.session_state import session_state
+from wakelog.projections.session_state import is_recorded, session_state
 
 
 def _without_state(entry):
@@ -34,6 +34,7 @@ def test_carried_state_equals_the_computed_state(steps):
     log = tell(steps).session.read()
     bare = _bare(log)
     assert session_state(bare) == session_state(log.tree)
+    assert is_recorded(bare) == is_recorded(log.tree) == session_state(log.tree).recorded
     for leaf in log.tree.leaves():
         assert _branch_views(bare, leaf) == _branch_views(log.tree, leaf)
 
@@ -56,5 +57,6 @@ def test_the_queue_and_the_uptime_do_not_depend_on_the_version_that_compacted(st
     log = tell(steps).session.read()
     bare = _bare(log)
     assert session_state(bare).uptime == session_state(log.tree).uptime
+    assert is_recorded(log.tree) == session_state(log.tree).recorded
     for leaf in log.tree.leaves():
         assert _branch_views(bare, leaf) == _branch_views(log.tree, leaf)

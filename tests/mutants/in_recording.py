@@ -6,8 +6,44 @@ RECORDING = "tests/recording/test_recording.py"
 REPLIES = "tests/recording/test_replies.py"
 LEASE = "tests/recording/test_held_lease.py"
 RUNTIME = "tests/recording/test_with_runtime.py"
+OPEN = "tests/recording/test_open.py"
 
 IN_RECORDING = (
+    Mutant(
+        "a message that cannot be read back is appended",
+        "law 10",
+        "arguments.py::checked_message",
+        "not isinstance(content, str) and not (isinstance(content, Iterable) and _are_parts(content))",
+        "False",
+        ("tests/test_arguments.py::test_mistakes_write_no_message",),
+    ),
+    Mutant(
+        "the copy of a memory store in a forked child accepts writes",
+        "law 4",
+        "stores/memory.py::MemoryStore._changing",
+        "self._pid != os.getpid()",
+        "False",
+        (f"{LEASE}::test_a_memory_store_in_a_forked_child",),
+    ),
+    Mutant(
+        "two processes that open a pair at once get two sessions",
+        "ST-1",
+        "session.py::_NumberLimit.check",
+        "number > self._limit",
+        "False",
+        (
+            f"{OPEN}::test_a_session_that_another_process_creates_meanwhile_is_opened",
+            f"{OPEN}::test_processes_that_open_one_pair_at_once[files]",
+        ),
+    ),
+    Mutant(
+        "a refused session number leaves a link",
+        "ST-1",
+        "stores/jsonl/session_names.py::SessionNames._numbered",
+        "not os.path.lexists(self._folder.log_path(name))",
+        "True",
+        (f"{OPEN}::test_a_refused_number_leaves_nothing_behind[files]",),
+    ),
     Mutant(
         "a tool that was started before runs again",
         "law 6",
@@ -39,6 +75,22 @@ IN_RECORDING = (
         "not _is_proven_unstarted(snapshot, open_call)",
         "False",
         (f"{RECORDING}::test_recovery_after_a_crash_in_a_tool",),
+    ),
+    Mutant(
+        "the text of a receipt's exception is clipped before it is redacted",
+        "law 14",
+        "recording/recovery.py::_short_text",
+        "redact(error_text(error), session.policy.redact).text",
+        "error_text(error)",
+        (f"{RECORDING}::test_a_receipt_function_that_raises_a_secret",),
+    ),
+    Mutant(
+        "a receipt function that raises is not told to the model",
+        "law 6",
+        "recording/recovery.py::_settle",
+        "result.copied_from is None",
+        "False",
+        (f"{RECORDING}::test_a_receipt_function_that_raises",),
     ),
     Mutant(
         "a reply is recorded without the lease",
@@ -75,9 +127,9 @@ IN_RECORDING = (
     Mutant(
         "a forked child writes under the lease of its parent",
         "LOG-10",
-        "session.py::Session.hold_lease",
-        "self._held is None or not self._held.is_of_this_process",
-        "self._held is None",
+        "writer.py::SessionWriter.mutex",
+        "not self.is_of_this_process",
+        "False",
         (f"{LEASE}::test_a_forked_child_does_not_inherit_the_lease",),
     ),
     Mutant(
@@ -97,12 +149,39 @@ IN_RECORDING = (
         (f"{RUNTIME}::test_wake_all_leaves_recorded_sessions_alone",),
     ),
     Mutant(
+        "a prompt alone does not mark a session as recorded",
+        "RUN-15",
+        "session.py::Session.user.compose",
+        "self._held is None and not is_recorded(self._log.tree)",
+        "False",
+        (
+            f"{RUNTIME}::test_a_prompt_alone_marks_the_session",
+            f"{RUNTIME}::test_wake_all_leaves_recorded_sessions_alone",
+        ),
+    ),
+    Mutant(
         "a compaction forgets that a program records the session",
         "law 2",
         "projections/session_state.py::initial_session_state",
         "SessionState(..., recorded=carried.recorded)",
         "SessionState(...)",
         (f"{RUNTIME}::test_the_last_worker_decides_who_continues_a_session",),
+    ),
+    Mutant(
+        "a custom tool call gets the result of a function",
+        "ST-10",
+        "providers/openai/responses_request.py::history_items",
+        "_custom_call_ids(exchange) if own else frozenset()",
+        "frozenset()",
+        (f"{REPLIES}::test_custom_tool_calls_of_the_responses_api",),
+    ),
+    Mutant(
+        "a custom tool call of a chat is sent back as a function",
+        "ST-10",
+        "recording/replies.py::_marked",
+        'call.get("type") != "custom"',
+        "True",
+        (f"{REPLIES}::test_custom_tool_calls_of_chat_completions",),
     ),
     Mutant(
         "citations of a reply are not sent back",

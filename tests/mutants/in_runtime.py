@@ -109,16 +109,22 @@ IN_RUNTIME = (
         "LOG-12, law 4",
         "runtime/tool_run.py::_write_result",
         "now_ms = step.now_ms()",
-        "step.runtime.store.blobs.remove(blob.digest, older_than_s=-1) if blob else None\nnow_ms = step.now_ms()",
+        (
+            "step.runtime.store.blobs.remove(result.blob.digest, older_than_s=-1) if result.blob else None\n"
+            "now_ms = step.now_ms()"
+        ),
         (f"{RUNNING}::test_output_is_clipped_when_it_is_written",),
     ),
     Mutant(
         "output is not clipped",
         "VIEW-6",
-        "runtime/tool_run.py::_write_result",
-        "clip(full_text, step.policy.clip)",
+        "large_content.py::result_of_run",
+        "clip(full_text, clip_bytes)",
         "full_text, False",
-        (f"{RUNNING}::test_output_is_clipped_when_it_is_written",),
+        (
+            f"{RUNNING}::test_output_is_clipped_when_it_is_written",
+            "tests/recording/test_recording.py::test_long_output_is_clipped_once_and_kept_as_a_blob",
+        ),
     ),
     Mutant(
         "an undeclared tool is run",

@@ -8,15 +8,28 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 
-from wakelog.errors import Conflict
+from wakelog.errors import UsageError
 from wakelog.session import Session
 from wakelog.stores import open_store
+
+
+def attempts(session: Session) -> list[Callable[[], object]]:
+    """Ways to use the session object of the parent in a forked child."""
+    return [
+        lambda: session.assistant("from the child"),
+        lambda: session.user("from the child"),
+        lambda: session.say("from the child"),
+        session.messages,
+        session.streaming,
+    ]
 
 
 def main(url: str, what: str) -> None:
     session: Session | None = Session.open(open_store(url), agent="bot", sender="ada")
     assert session is not None
+    session.recover()
     session.user("go")
     session.assistant("ok")
     print("recorded", flush=True)
@@ -33,10 +46,13 @@ def main(url: str, what: str) -> None:
             sys.stdin.readline()
         case "fork":
             if os.fork() == 0:
-                try:
-                    session.assistant("from the child")
-                except Conflict:
-                    print("refused", flush=True)
+                with session:
+                    for act in attempts(session):
+                        try:
+                            act()
+                        except UsageError as error:
+                            print("refused" if "os.fork" in error.hint else error, flush=True)
+                Session.open(open_store(url), agent="bot", sender="ada").say("from the child")
                 sys.exit()
             os.wait()
             session.assistant("from the parent")

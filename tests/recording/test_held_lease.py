@@ -4,12 +4,15 @@ The programs are real processes (`tests/recording/recorder.py`).
 """
 
 import itertools
+import os
+import signal
+import threading
 import time
 
 import pytest
 
-from tests.faults.processes import Child
-from wakelog.errors import Conflict, LeaseLost
+from tests.faults.processes import PATIENCE_S, Child
+from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.log.entry import Activity
 from wakelog.recording import held_lease
 from wakelog.session import Session
@@ -78,11 +81,61 @@ def test_a_session_object_that_is_garbage_releases_its_lease(url, session):
 
 
 def test_a_forked_child_does_not_inherit_the_lease(url, session):
-    """Rule 1: the child is refused, and its end does not release the lease of its parent."""
+    """Rule 1: the child is refused, and its end does not release the lease of its parent.
+
+    A session that the child opens itself works: its message is queued, because the parent records the session.
+    """
     with Child(url, "fork", module=RECORDER) as child:
-        assert child.rest() == ["recorded", "refused"]
-    texts = [entry.value.message.text for entry in session().entries() if entry.type == "message"]
-    assert texts == ["go", "ok", "from the parent"]
+        assert child.rest() == ["recorded", *["refused"] * 5]
+    entries = [entry.value for entry in session().entries()]
+    texts = [each.message.text for each in entries if each.type in ("message", "queued")]
+    assert texts == ["go", "ok", "from the child", "from the parent"]
+    assert session().verify().ok
+
+
+def refused_in_child(act) -> bool:
+    """Fork, and return whether the child gets a `UsageError` that says what to do."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        signal.alarm(PATIENCE_S)
+        try:
+            act()
+        except UsageError as error:
+            code = 0 if error.hint else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("kind", ["files", "sqlite"])
+def test_a_child_that_is_forked_while_a_thread_appends(tmp_path, kind):
+    """LOG-10: the child gets an error; it does not wait for a thread that it does not have."""
+    store = open_store(f"{tmp_path}/sessions" if kind == "files" else f"sqlite:{tmp_path}/s.db")
+    session, held, done = Session.create(store), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with session.mutex:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    assert refused_in_child(lambda: session.say("from the child"))
+    done.set()
+    thread.join()
+    session.say("from the parent")
+    assert session.verify().ok
+    store.close()
+
+
+def test_a_memory_store_in_a_forked_child():
+    """Law 4: the child has a copy that ends with it, so its writes are refused, not lost."""
+    store = MemoryStore()
+    session = Session.create(store)
+    assert refused_in_child(lambda: Session.get(store, session.name).say("lost"))
+    assert refused_in_child(lambda: Session.create(store))
 
 
 # ── renewal ──────────────────────────────────────────────────────────────────────────────────────

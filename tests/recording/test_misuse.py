@@ -92,7 +92,7 @@ def test_a_session_that_was_recovered_elsewhere(store, session):
 
 @pytest.mark.parametrize("kind", ["files", "sqlite"])
 def test_a_forked_child_that_leaves_the_body(tmp_path, kind):
-    """Law 7: the child's exit from the `with` statement writes nothing; its prompts are refused."""
+    """Law 7: the child's exit from the `with` statement writes nothing; its output is refused."""
     store = open_store(str(tmp_path / "s") if kind == "files" else f"sqlite:{tmp_path}/s.db")
     session = begun(Session.create(store))
     with session.tool("c1") as run:
@@ -101,8 +101,8 @@ def test_a_forked_child_that_leaves_the_body(tmp_path, kind):
             code = 1
             try:
                 run.__exit__(SystemExit, SystemExit(), None)
-                session.user("from the child")
-            except Conflict:
+                run.output("from the child")
+            except UsageError:
                 code = 0
             finally:
                 os._exit(code)
@@ -113,7 +113,8 @@ def test_a_forked_child_that_leaves_the_body(tmp_path, kind):
     store.close()
 
 
-def test_an_interrupt_while_the_lease_is_acquired():
+@pytest.mark.parametrize("act", [lambda s: s.user("go"), lambda s: s.assistant("hi")])
+def test_an_interrupt_while_the_lease_is_acquired(act):
     """LOG-10: Ctrl-C at any point of the acquisition leaves no lease behind."""
 
     class Interrupted(MemoryStore):
@@ -124,9 +125,8 @@ def test_an_interrupt_while_the_lease_is_acquired():
 
     store = Interrupted()
     session = Session.create(store)
-    session.user("go")
     with pytest.raises(KeyboardInterrupt):
-        session.assistant("hi")
+        act(session)
     assert store.held(session.name) is None
 
 

@@ -34,8 +34,8 @@ def test_one_turn(session):
         with session.tool(call) as run:
             run.result = {"celsius": 3}
     session.assistant("Three degrees.")
-    types = [entry.type for entry in session.entries()]
-    assert types == ["session", "message", "activity", "message", "tool_started", "message", "message"]
+    types = [entry.type for entry in session.entries() if entry.type != "activity"]
+    assert types == ["session", "message", "message", "tool_started", "message", "message"]
     assert [message.role for message in session.messages()] == ["user", "assistant", "toolResult", "assistant"]
     assert session.messages()[2].content == (Text(text='{"celsius":3}'),)
     assert not session.needs_reply
@@ -288,6 +288,52 @@ def test_recovery_with_receipts(session):
         assert [(each.status, each.text) for each in found.tool_results] == [("ok", "paid under c1")]
 
 
+def failing(call):
+    raise ConnectionError(f"no answer about {call.tool_call_id}")
+
+
+def test_a_receipt_function_that_raises(session):
+    """Law 6, law 7: the outcome of its call is unknown and says why; the other calls get their results."""
+    session.user("go")
+    session.assistant(asking(("c1", "pay"), ("c2", "mail"), ("c3", "pay"), ("c4", "post")))
+    for call in ("c1", "c2", "c3"):
+        run = session.tool(call).__enter__()
+        run.output(f"output of {call}\n")
+    session.close()
+    with Session.get(session.store, session.name) as again:
+        found = again.recover({"pay": failing, "mail": lambda _: "sent"})
+        assert results(again) == {"c1": "unknown", "c2": "ok", "c3": "unknown", "c4": "unknown"}
+        assert [type(each.exception) for each in found.failed_receipts] == [ConnectionError] * 2
+        assert [each.tool_call.id for each in found.failed_receipts] == ["c1", "c3"]
+        assert "ConnectionError: no answer about c1" in found.tool_results[0].text
+        assert "output of c1" in found.tool_results[0].text
+        assert (found.tool_results[1].text, found.tool_results[3].is_error) == ("sent", True)
+        assert not again.recover()
+        again.user("and now?")
+
+
+def test_a_receipt_function_that_raises_a_secret(session):
+    """Law 14: the text of the exception is redacted, and a long one is clipped."""
+    key = "sk-ant-api03-" + "a1B2" * 20
+
+    def leak(_):
+        raise RuntimeError("x" * 942 + " " + key + " " + "y" * 100_000)
+
+    with crashed_in_tool(session) as again:
+        found = again.recover({"pay": leak})
+        assert len(found.tool_results[0].text) < 3_000
+        assert not any(b"a1B2a1B2" in line.raw for line in again.store.load(again.name))
+
+
+def test_a_receipt_function_that_raises_before_a_second_run(session):
+    """Law 6: the body does not run, and the program is told to recover."""
+    with crashed_in_tool(session, receipt=failing) as again:
+        with pytest.raises(Conflict, match=r"ConnectionError: no answer about c1.*recover") as raised:
+            again.tool("c1", receipt=failing).__enter__()
+        assert isinstance(raised.value.__cause__, ConnectionError)
+        assert results(again) == {}
+
+
 def test_recovery_of_an_interrupted_reply(session):
     """Law 5: what was displayed before a crash is in the log, and shown before anything is recovered (VIEW-10)."""
     session.user("go")
@@ -400,12 +446,18 @@ def test_threads_share_one_session_object(session):
 
 
 def test_recorded_sessions_are_marked(session):
-    """Law 2: the log says that a program records its own loop."""
+    """Law 2: the log says that a program records its own loop, from its first entry on, and once."""
     session.user("go")
+    session.user("on")
     session.assistant("hi")
+    session.user("more")
     session.close()
-    kinds = [entry.value for entry in session.entries() if isinstance(entry.value, Activity)]
-    assert [(each.event, each.recording) for each in kinds] == [("attached", True), ("left", False)]
+    session.user("still the same program")
+    entries = [entry.value for entry in session.entries()]
+    kinds = [each.event if isinstance(each, Activity) else each.type for each in entries]
+    first = ["session", "attached", "message", "left", "message"]
+    assert kinds == [*first, "attached", "message", "message", "left", "message"]
+    assert all(each.recording for each in entries if isinstance(each, Activity) and each.event == "attached")
 
 
 def test_reads_of_one_session(session):
@@ -415,7 +467,7 @@ def test_reads_of_one_session(session):
     session.compact("They talked about Oslo.")
     prompt = session.user("And in Rome?")
     assert [message.role for message in session.messages()] == ["user", "user"]
-    assert len([*session.entries()]) == 6
+    assert len([entry for entry in session.entries() if entry.type != "activity"]) == 5
     assert [hit.entry for hit in session.search("rome")] == [prompt.id]
     session.label(prompt.id, "rome")
     other = session.fork(prompt.id)

@@ -344,6 +344,153 @@ def test_responses_are_sent_back_item_by_item(turns, as_object):
             before = session.to_openai_responses()
 
 
+# ── custom tool calls ────────────────────────────────────────────────────────────────────────────
+
+RAW_INPUTS = st.one_of(st.just(""), st.just('{"a": 1}'), st.just("12"), WORDS, st.just("*** Begin\n+ x\n"))
+
+
+def custom_items(inputs: list[str]) -> list[dict[str, Any]]:
+    """Items of the Responses API: reasoning, then custom tool calls, then a function call."""
+    custom = [
+        {"type": "custom_tool_call", "id": f"ctc_{at}", "call_id": f"call_{at}", "name": "patch", "input": text}
+        for at, text in enumerate(inputs)
+    ]
+    return [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SEALED"},
+        *custom,
+        {"type": "function_call", "id": "fc_1", "call_id": "call_f", "name": "pay", "arguments": "{}"},
+    ]
+
+
+@given(st.lists(RAW_INPUTS, min_size=1, max_size=3), st.booleans())
+def test_custom_tool_calls_of_the_responses_api(inputs, as_object):
+    """ST-10: they are tool calls with their raw text as input, and their results have the type that the API needs."""
+    session, items = new_session(), custom_items(inputs)
+    session.user("go")
+    response = response_object(items)
+    reply = session.assistant(Response.model_validate(response) if as_object else response)
+    found = [(call.id, call.name, call.input) for call in reply.tool_calls]
+    assert found == [*((f"call_{at}", "patch", text) for at, text in enumerate(inputs)), ("call_f", "pay", {})]
+    assert reply.stop_reason == "tools"
+    for call in reply.tool_calls:
+        with session.tool(call) as run:
+            assert run.call.input == call.input
+            run.result = "done"
+    sent = session.to_openai_responses()
+    check_types(RESPONSES_PARAMS, sent)
+    assert sent[1 : 1 + len(items)] == items
+    outputs = [(item["type"], item["call_id"], item["output"]) for item in sent[1 + len(items) :]]
+    custom = [("custom_tool_call_output", f"call_{at}", "done") for at in range(len(inputs))]
+    assert outputs == [*custom, ("function_call_output", "call_f", "done")]
+    assert_other_models_get_functions(session, inputs)
+
+
+def assert_other_models_get_functions(session: Session, inputs: list[str]) -> None:
+    """Another model gets a function call with the text as its one argument, and a function's result."""
+    plain = session.to_openai_responses(model="gpt-6")
+    check_types(RESPONSES_PARAMS, plain)
+    calls = [item for item in plain if item.get("type") == "function_call"]
+    assert [json.loads(item["arguments"]) for item in calls] == [*({"input": text} for text in inputs), {}]
+    assert {item["type"] for item in plain if "output" in item} == {"function_call_output"}
+    check_types(ANTHROPIC_PARAMS, session.to_anthropic())
+    check_types(CHAT_PARAMS, session.to_openai_chat())
+
+
+def test_further_fields_of_a_custom_tool_call():
+    """Law 10: a namespace goes back with its call; without its reasoning the call is sent without its id."""
+    item = {**custom_items(["x"])[1], "namespace": "files"}
+    session = new_session()
+    session.user("go")
+    session.tool_result(session.assistant(response_object([custom_items([])[0], item])).tool_calls[0], "done")
+    assert session.to_openai_responses()[2] == item
+    key = "sk-ant-api03-" + "a1B2" * 20
+    session.user("again")
+    thought = {"type": "reasoning", "id": "rs_2", "summary": [{"type": "summary_text", "text": key}]}
+    reply = session.assistant(response_object([thought, {**item, "call_id": "call_9"}]))
+    session.tool_result(reply.tool_calls[0], "done")
+    sent = session.to_openai_responses()
+    assert sent[-2] == {key: item[key] for key in item if key != "id"} | {"call_id": "call_9"}
+    assert sent[-1] == {"type": "custom_tool_call_output", "call_id": "call_9", "output": "done"}
+
+
+def test_a_secret_in_a_custom_tool_call():
+    """Law 14: the program gets the real text, the log the redacted one, and the request stays valid."""
+    key = "sk-ant-api03-" + "a1B2" * 20
+    session = new_session()
+    session.user("go")
+    reply = session.assistant(response_object(custom_items([f"key {key}"])))
+    assert reply.tool_calls[0].input == f"key {key}"
+    for call in reply.tool_calls:
+        session.tool_result(call, "done")
+    assert not any(key.encode() in line.raw for line in session.store.load(session.name))
+    sent = session.to_openai_responses()
+    check_types(RESPONSES_PARAMS, sent)
+    assert [item["type"] for item in sent[1:]] == ["function_call"] * 2 + ["function_call_output"] * 2
+
+
+@given(st.lists(RAW_INPUTS, min_size=1, max_size=3), st.booleans())
+def test_custom_tool_calls_of_chat_completions(inputs, as_object):
+    """ST-10: between function calls, in order; each gets a tool message."""
+    custom = [
+        {"id": f"call_{at}", "type": "custom", "custom": {"name": "patch", "input": text}}
+        for at, text in enumerate(inputs)
+    ]
+    function = {"id": "call_f", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    calls, session = [custom[0], function, *custom[1:]], new_session()
+    session.user("go")
+    response = chat_completion(None, calls)
+    reply = session.assistant(ChatCompletion.model_validate(response) if as_object else response)
+    assert [call.input for call in reply.tool_calls] == [inputs[0], {}, *inputs[1:]]
+    for call in calls:
+        with session.tool(call) as run:
+            run.result = "done"
+    sent = session.to_openai_chat()
+    check_types(CHAT_PARAMS, sent)
+    assert sent[1]["tool_calls"] == calls
+    assert sent[2:] == [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in calls]
+    check_types(CHAT_PARAMS, session.to_openai_chat(model="gpt-6"))
+    assert {call["type"] for call in session.to_openai_chat(model="gpt-6")[1]["tool_calls"]} == {"function"}
+
+
+def test_a_streamed_custom_tool_call():
+    """ST-10: its text is not decoded, although it is JSON."""
+    session = new_session()
+    session.user("go")
+    with session.streaming(model="gpt-5", provider="openai-chat") as stream:
+        stream.tool_call("call_1", "run", "[1]", custom=True)
+    assert stream.reply is not None
+    assert [call.input for call in stream.reply.tool_calls] == ["[1]"]
+    session.tool_result("call_1", "done")
+    sent = session.to_openai_chat()[1]["tool_calls"]
+    assert sent == [{"id": "call_1", "type": "custom", "custom": {"name": "run", "input": "[1]"}}]
+
+
+def test_a_receipt_is_asked_with_the_text_of_a_custom_tool_call():
+    """RUN-6: the function that looks up an earlier run gets the input of the call."""
+    session, asked = new_session(), list[Any]()
+    session.user("go")
+    session.assistant(response_object(custom_items(["+ x"])[:2]))
+    session.tool("call_0").__enter__()
+    session.close()
+
+    def find(call: Any) -> str:
+        asked.append(call.arguments)
+        return "done"
+
+    again = Session.get(session.store, session.name)
+    again.recover({"patch": find})
+    assert asked == [{"input": "+ x"}]
+    again.close()
+
+
+def test_a_call_of_an_unknown_kind_is_refused():
+    """ST-10: nothing of the reply is lost silently."""
+    session = new_session()
+    session.user("go")
+    with pytest.raises(UsageError, match="neither a function call nor a custom one"):
+        session.assistant({"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "other"}]})
+
+
 # ── other values ─────────────────────────────────────────────────────────────────────────────────
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from wakelog.app.agent_run import AnswerQuestion, RunEvent, RunResult, run_events
+from wakelog.arguments import session_ref
 from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.folders import git_branch
@@ -28,7 +29,6 @@ from wakelog.runtime.checks import check_files, check_provider, check_store_file
 from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
-from wakelog.runtime.wake import session_ref
 from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 

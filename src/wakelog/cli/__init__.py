@@ -53,8 +53,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Check": {
         "verify": ("commands.verify", "Check that a log and its blobs are unchanged."),
         "replay": ("commands.replay", "Replay a session from its log."),
-        "doctor": ("commands.verify", "Explain damage; write a clean copy."),
-        "du": ("commands.du", "Show disk usage."),
+        "doctor": ("commands.verify", "Explain what is damaged, what was kept and what to do."),
+        "du": ("commands.du", "Show the disk usage of each log."),
         "gc": ("commands.du", "Remove blobs that no log refers to."),
     },
     "More": {

@@ -119,6 +119,11 @@ def settle_unrun(snapshot: Snapshot, open_call: OpenToolCall) -> ToolResult:
     return settled.result
 
 
+def settle_unknown(open_call: OpenToolCall, text: str) -> ToolResult:
+    """Return the result of a tool call whose outcome is unknown, with what it had put out."""
+    return _settle(open_call, "unknown", text).result
+
+
 def _result_elsewhere(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     for node in snapshot.tree.own_nodes():
         match node.value:

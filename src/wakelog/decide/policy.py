@@ -126,6 +126,8 @@ def policy_in_force(context: ContextEntry | None, rules_version: int = RULES_VER
 
 def check_policy(policy: Policy) -> None:
     """Raise `UsageError` for an invalid policy, before it is written to a log for good."""
+    if not isinstance(policy, Policy):
+        raise UsageError(f"not a policy: {type(policy).__name__}", hint="pass Policy(…)")
     fields = {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
     try:
         msgspec.convert(stored_policy(policy), Policy)

@@ -23,6 +23,10 @@ UNKNOWN_WITHOUT_RESULT = (
     "Outcome unknown: the program ended this tool run without recording a result. "
     "It may or may not have had its effect. Check before repeating it."
 )
+UNKNOWN_RECEIPT_FAILED = (
+    "Outcome unknown: this tool was begun, and the function that looks up what it did failed ({error}). "
+    "It may have had part or all of its effect. Check before repeating it."
+)
 NOT_BEGUN_BEFORE_STOP = "Not run: the program stopped before this tool was begun."
 TOO_MANY_ATTEMPTS = "Given up: this tool was begun {attempts} times and never finished."
 DENIED = "Denied: this tool may not be run here."

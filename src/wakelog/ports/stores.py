@@ -126,7 +126,8 @@ class Store(Protocol):
 
         `first_line` gets that number and returns the encoded session header. Concurrent creators never get the same
         number. Numbering continues after sessions named by an earlier version (`session_names.old_stem`). A session
-        that already exists is left unchanged (ST-7).
+        that already exists is left unchanged (ST-7). If `first_line` raises, its error is raised and nothing is
+        created; it may be called again with a higher number if the first one was taken meanwhile.
         """
         ...
 

@@ -76,11 +76,8 @@ def is_terminated(tree: Tree) -> bool:
 
 def _carries_termination(compaction: Entry) -> bool:
     """Whether a compaction carries that the session was terminated before it."""
-    return (
-        isinstance(compaction.value, Compaction)
-        and compaction.value.state is not None
-        and compaction.value.state.terminated
-    )
+    carried = _carried_by(compaction)
+    return carried is not None and carried.terminated
 
 
 def is_dormant(tree: Tree) -> bool:
@@ -89,8 +86,23 @@ def is_dormant(tree: Tree) -> bool:
 
 
 def is_recorded(tree: Tree) -> bool:
-    """Whether automatic wakers must leave the session to the program that records it."""
-    return session_state(tree).recorded
+    """Whether automatic wakers must leave the session to the program that records it.
+
+    The same value as in `session_state`, from the few entries that decide it: every recorded prompt asks for it.
+    """
+    carrying = (entry for entry in reversed(tree.own_entries_of(Compaction)) if _carried_by(entry) is not None)
+    last = next(carrying, None)
+    for entry in reversed(tree.own_entries_of(Activity)):
+        if last is not None and entry.seq < last.seq:
+            break
+        if isinstance(entry.value, Activity) and entry.value.event == "attached":
+            return entry.value.recording
+    carried = _carried_by(last) if last is not None else None
+    return carried is not None and carried.recorded
+
+
+def _carried_by(entry: Entry) -> CarriedState | None:
+    return entry.value.state if isinstance(entry.value, Compaction) else None
 
 
 def initial_session_state(carried: CarriedState) -> SessionState:

@@ -41,7 +41,7 @@ _MODEL_FORMS = "anthropic:NAME, openai:NAME, openai-chat:NAME, scripted:FILE, de
 
 def split_model(text: str) -> tuple[str, str]:
     """Split `PROVIDER:MODEL`; a provider that has only one model may be written alone."""
-    provider, colon, model = text.partition(":")
+    provider, colon, model = text.partition(":") if isinstance(text, str) else ("", "", "")
     if not provider or (colon and not model):
         raise UsageError(f"{text!r} is not a model", hint=f"use one of {_MODEL_FORMS}")
     return provider, model if colon else provider

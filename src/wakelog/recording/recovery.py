@@ -2,7 +2,8 @@
 
 Rule 1: what was displayed of an interrupted reply, and the live output of a tool, becomes a `partial` entry.
 Rule 2 (law 7): every open tool call gets exactly one result. It is the receipt of the tool if there is one; else
-`interrupted` if the tool was started, `unknown` if the log cannot prove that it was not, and `skipped` if it can.
+`interrupted` if the tool was started, `unknown` if the log cannot prove that it was not, and `skipped` if it can. A
+receipt function that raises leaves the outcome of its call `unknown`; the other calls are settled.
 Rule 3 (law 6): where a reply is unreadable, the model is told which tools it may have started.
 """
 
@@ -10,12 +11,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from wakelog.decide import wording
 from wakelog.decide.assembly import journal_subject, partial_from_journal
 from wakelog.decide.damage import notice_text
 from wakelog.decide.decisions import take_snapshot
-from wakelog.decide.open_tool_calls import settle_unrun
+from wakelog.decide.open_tool_calls import settle_unknown, settle_unrun
+from wakelog.decide.wording import clip
 from wakelog.errors import Conflict
-from wakelog.log.content import BaseMessage, Text, ToolResult
+from wakelog.log.content import BaseMessage, Text, ToolCall, ToolResult
 from wakelog.log.entry import Custom, Entry, Partial
 from wakelog.log.lines import Damage
 from wakelog.log.tree import Tree
@@ -24,8 +27,18 @@ from wakelog.ports.stores import Lease
 from wakelog.projections.losses import DAMAGE_NOTICE, losses, notice_data
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.recording.streams import StreamRecorder
-from wakelog.recording.tool_runs import FindReceipt, append_result, ask_receipt, write_result
+from wakelog.recording.tool_runs import FindReceipt, append_result, ask_receipt, error_text, write_result
+from wakelog.redaction.redactor import redact
 from wakelog.writer import SessionWriter
+
+_ERROR_MAX_BYTES = 2_000
+
+
+class FailedReceipt(msgspec.Struct, frozen=True):
+    """A receipt function that raised: the tool call it was asked for, and the exception."""
+
+    tool_call: ToolCall
+    exception: Exception
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -39,6 +52,8 @@ class Recovery(msgspec.Struct, frozen=True):
     """Unreadable places in the part of the log that was read."""
     notice: str = ""
     """What the model is told about unreadable replies."""
+    failed_receipts: tuple[FailedReceipt, ...] = ()
+    """The receipt functions that raised; the outcome of their calls is `unknown`."""
 
     def __bool__(self) -> bool:
         return bool(self.tool_results or self.partials or self.notice)
@@ -57,20 +72,37 @@ def recover(session: StreamRecorder, receipts: Mapping[str, FindReceipt]) -> Rec
         hint = "wait until their with statements end; recover is for what a crash left open"
         raise Conflict(f"this program is running {', '.join(running) or 'a reply'}", hint=hint)
     partials = recover_journals(session, lease)
-    results = [_settle(session, lease, call, receipts) for call in open_tool_calls(session.branch())]
-    return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease))
+    failed: list[FailedReceipt] = []
+    results = [_settle(session, lease, call, receipts, failed) for call in open_tool_calls(session.branch())]
+    return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease), tuple(failed))
 
 
 def _settle(
-    session: SessionWriter, lease: Lease, call: OpenToolCall, receipts: Mapping[str, FindReceipt]
+    session: SessionWriter,
+    lease: Lease,
+    call: OpenToolCall,
+    receipts: Mapping[str, FindReceipt],
+    failed: list[FailedReceipt],
 ) -> ToolResult:
+    """Write the result of an open tool call and return it; a receipt function that raises is added to `failed`."""
     find = receipts.get(call.tool_call.name)
-    answer = ask_receipt(find, call) if find is not None and call.may_have_started else None
+    result = settle_unrun(take_snapshot(session.tree, session.clock.now_ms(), frozenset()), call)
+    try:
+        answer = ask_receipt(find, call) if find is not None and call.may_have_started else None
+    except Exception as error:  # noqa: BLE001 - a receipt function may be any code, and raise anything
+        failed.append(FailedReceipt(call.tool_call, error))
+        answer = None
+        if result.copied_from is None:
+            result = settle_unknown(call, wording.UNKNOWN_RECEIPT_FAILED.format(error=_short_text(session, error)))
     if isinstance(answer, ToolOutcome):
         return write_result(session, lease, call, "error" if answer.is_error else "ok", answer)
-    result = settle_unrun(take_snapshot(session.tree, session.clock.now_ms(), frozenset()), call)
     append_result(session, lease, result)
     return result
+
+
+def _short_text(session: SessionWriter, error: Exception) -> str:
+    # Redacted before it is clipped: half of a secret is not recognised as one.
+    return clip(redact(error_text(error), session.policy.redact).text, _ERROR_MAX_BYTES)[0]
 
 
 def _tell_about_damage(session: SessionWriter, lease: Lease) -> str:

@@ -2,8 +2,9 @@
 
 A response is an object of the vendor's SDK or the JSON object that the API returned. The parsers of the providers read
 it, as they read a stream, so a recorded reply has the same parts as one that the runtime requested: reasoning with its
-signature or encrypted content, tool calls, usage, request id, stop reason. Content that only the vendor understands
-(results of server tools, citations) is bound to its part and sent back to the same vendor unchanged.
+signature or encrypted content, tool calls, usage, request id, stop reason. A custom tool call has its free text as
+input. Content that only the vendor understands (results of server tools, citations) is bound to its part and sent back
+to the same vendor unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +17,13 @@ from wakelog.decide.wording import valid_utf8
 from wakelog.errors import UsageError
 from wakelog.log.content import (
     AnyPart,
-    ContentDelta,
     Delta,
     Faulted,
     Finished,
     JsonObject,
     Reply,
     Text,
+    ToolCall,
 )
 from wakelog.ports.runtime import ModelRequest
 from wakelog.providers.anthropic.messages import MessagesParser
@@ -31,6 +32,7 @@ from wakelog.providers.anthropic.messages_request import PROVIDER as ANTHROPIC
 from wakelog.providers.event_stream import parse_tool_input
 from wakelog.providers.openai.chat import ChatParser
 from wakelog.providers.openai.chat_request import PROVIDER as OPENAI_CHAT
+from wakelog.providers.openai.conversation import Bound, bound_as_json
 from wakelog.providers.openai.responses import ITEM_TYPES, ResponsesParser
 from wakelog.providers.openai.responses_request import PROVIDER as OPENAI_RESPONSES
 
@@ -115,13 +117,30 @@ def _anthropic_parts(parser: MessagesParser, at: int, block: JsonObject) -> tupl
 def _chat_reply(completion: JsonObject, message: JsonObject, finish: object, request_id: str | None) -> Reply:
     parser = ChatParser(_NO_REQUEST)
     parser.request_id = request_id
+    plain = _chat_message(message)
     chunk = {
         "id": completion.get("id"),
         "usage": completion.get("usage"),
-        "choices": [{"message": _chat_message(message), "finish_reason": finish or "stop"}],
+        "choices": [{"message": plain, "finish_reason": finish or "stop"}],
     }
     deltas = [*_parsed(parser, (chunk,)), *parser.end("cut")]
-    return _reply_from_deltas(deltas, model=completion.get("model"), provider=OPENAI_CHAT)
+    end = _end_of(deltas)
+    parts = assemble_parts(delta for delta in deltas if not isinstance(delta, Finished | Faulted))
+    marked = _with_custom_calls(parts, plain["tool_calls"])
+    return _reply(marked, end, model=completion.get("model"), provider=OPENAI_CHAT)
+
+
+def _with_custom_calls(parts: Sequence[AnyPart], calls: Sequence[JsonObject]) -> tuple[AnyPart, ...]:
+    """Return the parts with a mark at each custom tool call. The parser leaves out calls without a name."""
+    named = iter([call for call in calls if call["function"].get("name")])
+    return tuple(_marked(part, next(named)) if isinstance(part, ToolCall) else part for part in parts)
+
+
+def _marked(part: ToolCall, call: JsonObject) -> ToolCall:
+    if call.get("type") != "custom":
+        return part
+    further = {key: call[key] for key in call.keys() - {"id", "type", "custom", "index", "function"}}
+    return msgspec.structs.replace(part, bound=bound_as_json(Bound(custom=further)))
 
 
 def _chat_message(message: JsonObject) -> JsonObject:
@@ -144,11 +163,15 @@ def _chat_message(message: JsonObject) -> JsonObject:
 
 
 def _numbered_call(number: int, call: Any) -> JsonObject:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        hint = "only function calls are known; record a text that says what was called"
-        raise UsageError("a tool call of the response is not a function call", hint=hint)
-    return {**call, "index": number, "function": {**function, "arguments": _json_text(function.get("arguments"))}}
+    match call:
+        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}}:
+            function = {"name": name, "arguments": msgspec.json.encode(text).decode()}
+        case {"function": dict(given)}:
+            function = {**given, "arguments": _json_text(given.get("arguments"))}
+        case _:
+            hint = "record a text that says what was called"
+            raise UsageError("a tool call of the response is neither a function call nor a custom one", hint=hint)
+    return {**call, "index": number, "function": function}
 
 
 def _json_text(arguments: object) -> str:
@@ -169,13 +192,29 @@ def _responses_reply(response: JsonObject, items: Sequence[JsonObject], request_
         raise UsageError(f"the response has the status {status!r}", hint=hint)
     parser = ResponsesParser(_NO_REQUEST)
     parser.request_id = request_id
-    parts = [part for item in items for part in _responses_parts(parser, item)]
-    end = {"type": f"response.{status}", "response": {**response, "output": []}}
-    return _reply(parts, _end_of(_parsed(parser, (end,))), model=response.get("model"), provider=OPENAI_RESPONSES)
+    parts = [
+        part for at, item in enumerate(items) for part in _responses_parts(parser, item, _reasoning_before(items, at))
+    ]
+    closing = {"type": f"response.{status}", "response": {**response, "output": []}}
+    end = _end_of(_parsed(parser, (closing,)))
+    if end.stop_reason == "stop" and any(isinstance(part, ToolCall) for part in parts):
+        end = msgspec.structs.replace(end, stop_reason="tools")
+    return _reply(parts, end, model=response.get("model"), provider=OPENAI_RESPONSES)
 
 
-def _responses_parts(parser: ResponsesParser, item: JsonObject) -> tuple[AnyPart, ...]:
+def _reasoning_before(items: Sequence[JsonObject], at: int) -> str | None:
+    """Return the id of the last reasoning before an item, without which the item is refused."""
+    found = (item.get("id") for item in reversed(items[:at]) if item.get("type") == "reasoning")
+    return next((given for given in found if isinstance(given, str)), None)
+
+
+def _responses_parts(parser: ResponsesParser, item: JsonObject, after: str | None) -> tuple[AnyPart, ...]:
     """Return the parts of an item. One that parts cannot represent is bound to an empty text and sent back as it is."""
+    match item:
+        case {"type": "custom_tool_call", "name": str(name), "input": str(text)}:
+            further = {key: item[key] for key in item.keys() - {"type", "id", "call_id", "name", "input"}}
+            bound = bound_as_json(Bound(id=item.get("id"), after=after, custom=further))
+            return (ToolCall(id=str(item.get("call_id") or ""), name=name, input=text, bound=bound),)
     if item.get("type") not in ITEM_TYPES:
         return (Text(text="", bound={"item": item}),)
     if item["type"] == "function_call":
@@ -205,12 +244,6 @@ def _end_of(deltas: Sequence[Delta]) -> Finished:
         return end
     why = end.message if isinstance(end, Faulted) else "it has no end"
     raise UsageError(f"the response cannot be read: {why}", hint=_HINT)
-
-
-def _reply_from_deltas(deltas: Sequence[Delta], *, model: object, provider: str) -> Reply:
-    end = _end_of(deltas)
-    content: list[ContentDelta] = [delta for delta in deltas if not isinstance(delta, Finished | Faulted)]
-    return _reply(assemble_parts(content), end, model=model, provider=provider)
 
 
 def _reply(parts: Sequence[AnyPart], end: Finished, *, model: object, provider: str) -> Reply:

@@ -89,12 +89,16 @@ class StreamedReply:
         added = self._add(ThinkingDelta(valid_utf8(_checked_text(piece)), signature, bound))
         return "".join(delta.thinking for delta in added if isinstance(delta, ThinkingDelta))
 
-    def tool_call(self, call_id: str, name: str, arguments: object) -> None:
-        """Record a complete tool call. Arguments in JSON text, as OpenAI's APIs stream them, are decoded."""
-        if isinstance(arguments, str):
+    def tool_call(self, call_id: str, name: str, arguments: object, *, custom: bool = False) -> None:
+        """Record a complete tool call. Arguments in JSON text, as OpenAI's APIs stream them, are decoded.
+
+        `custom`: it is a custom tool call of OpenAI's APIs, whose arguments are free text.
+        """
+        bound: JsonObject | None = {"custom": {}} if custom else None
+        if isinstance(arguments, str) and not custom:
             with contextlib.suppress(ValueError):
                 arguments = json.loads(arguments)
-        self._add(ToolCallDelta(_checked_text(call_id), _checked_text(name), arguments))
+        self._add(ToolCallDelta(_checked_text(call_id), _checked_text(name), arguments, bound))
 
     def finish(self, reply: object = None, *, usage: Usage | None = None, stop_reason: str | None = None) -> str:
         """Set the end of the reply, and return the text that was held back, to be displayed last.

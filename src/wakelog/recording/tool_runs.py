@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from wakelog.decide import wording
-from wakelog.decide.open_tool_calls import tool_result
-from wakelog.decide.wording import clip, valid_utf8
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import Conflict, UsageError, WakelogError
+from wakelog.large_content import result_of_run
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import (
     Audio,
@@ -39,7 +39,6 @@ from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.redaction.entries import redacting_show
-from wakelog.redaction.redactor import redact
 from wakelog.writer import SessionWriter
 
 FindReceipt: TypeAlias = Callable[[ToolInvocation], ReceiptAnswer | str]
@@ -118,13 +117,17 @@ class ToolRun:
         name = f"{call.tool_call.name} ({call.tool_call.id})"
         if self._key in self._session.running:
             raise Conflict(f"the tool call {name} is running", hint="wait until its with statement ends")
-        answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
+        hint = "call session.recover(), which records the outcome as interrupted or unknown"
+        try:
+            answer = ask_receipt(self._receipt, call) if self._receipt is not None else "cannot say"
+        except Exception as error:
+            what = f"the tool call {name} was started before, and its receipt function failed: {error_text(error)}"
+            raise Conflict(what, hint=hint) from error
         if isinstance(answer, ToolOutcome):
             write_result(self._session, lease, call, "error" if answer.is_error else "ok", answer)
-            hint = "its receipt is recorded as the result: continue with the next tool call"
-            raise Conflict(f"the tool call {name} ran before", hint=hint)
+            next_step = "its receipt is recorded as the result: continue with the next tool call"
+            raise Conflict(f"the tool call {name} ran before", hint=next_step)
         if answer == "cannot say":
-            hint = "call session.recover(), which records the outcome as interrupted or unknown"
             raise Conflict(f"the tool call {name} was started before, and its outcome is not known", hint=hint)
 
     def output(self, text: str) -> None:
@@ -142,7 +145,7 @@ class ToolRun:
             return False
         if isinstance(error, Exception):
             self.exception = error
-            self._settle("error", ToolOutcome(f"{type(error).__name__}: {text_of(error)}", is_error=True))
+            self._settle("error", ToolOutcome(error_text(error), is_error=True))
             return not isinstance(error, WakelogError)
         if error is not None:
             self._settle("interrupted", ToolOutcome(wording.INTERRUPTED))
@@ -198,7 +201,8 @@ def _descendants(tree: Tree, node_id: str) -> Iterator[str]:
 
 def ask_receipt(find: FindReceipt, call: OpenToolCall) -> ReceiptAnswer:
     """Return the receipt of a started tool call."""
-    given = call.tool_call.input if isinstance(call.tool_call.input, dict) else {}
+    given = call.tool_call.input
+    given = given if isinstance(given, dict) else {} if given is None else {"input": given}
     match find(ToolInvocation(call.reply_id, call.tool_call.id, given, call.starts, call.intent)):
         case "not begun":
             return "not begun"
@@ -274,6 +278,11 @@ def text_of(value: object) -> str:
         return f"<{type(value).__name__} without a text: {type(error).__name__}>"
 
 
+def error_text(error: BaseException) -> str:
+    """Return the type and the text of an exception, as valid Unicode."""
+    return valid_utf8(f"{type(error).__name__}: {text_of(error)}")
+
+
 def _text_of_bytes(content: bytes) -> str:
     try:
         return content.decode()
@@ -301,18 +310,12 @@ def write_result(
     outcome: ToolOutcome,
     started: Entry | None = None,
 ) -> ToolResult:
-    """Append the one result of a tool call: its clipped text, then its media; the whole text is a blob if clipped."""
-    policy = session.policy
-    full_text = redact(valid_utf8(outcome.text), policy.redact).text
-    text, is_clipped = clip(full_text, policy.clip)
-    content = (*((Text(text=text),) if text else ()), *outcome.media)
+    """Append the one result of a tool call and return it."""
+    policy, put = session.policy, session.store.blobs.put
+    result = result_of_run(call, status, outcome, redact_mode=policy.redact, clip_bytes=policy.clip, put=put)
     begun_ms = parse_ms(started.value.timestamp) if started is not None else None
-    result = msgspec.structs.replace(
-        tool_result(call, status, content),
-        duration_ms=max(0, session.clock.now_ms() - begun_ms) if begun_ms is not None else None,
-        truncated=is_clipped,
-        blob=session.store.blobs.put(full_text.encode(), "text/plain") if is_clipped else None,
-    )
+    if begun_ms is not None:
+        result = msgspec.structs.replace(result, duration_ms=max(0, session.clock.now_ms() - begun_ms))
     append_result(session, lease, result)
     return result
 

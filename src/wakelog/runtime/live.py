@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from wakelog.arguments import check_store
 from wakelog.clock import SystemClock
 from wakelog.decide import wording
 from wakelog.decide.open_tool_calls import has_redaction_mark
@@ -53,6 +54,7 @@ class LiveRuntime(Runtime):
         holder: str | None = None,
         lease_s: float = LEASE_S,
     ) -> None:
+        check_store(store)
         super().__init__(
             store,
             clock or SystemClock(),
@@ -121,6 +123,9 @@ def _is_cancel(entry: Entry) -> bool:
 
 def _checked_channel_name(channel: Channel) -> str:
     """Return the name of a channel; `UsageError` for a name that would be redacted in the log."""
+    if not hasattr(channel, "name"):
+        hint = "pass a channel object; see wakelog.ports.runtime.Channel"
+        raise UsageError(f"not a channel: {type(channel).__name__}", hint=hint)
     if redact(channel.name).hits:
         raise UsageError(
             "a channel name looks like a secret, and channel names are written to the log",

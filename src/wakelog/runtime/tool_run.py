@@ -15,11 +15,12 @@ import msgspec
 from wakelog.decide import wording
 from wakelog.decide.assembly import partial_from_output
 from wakelog.decide.decisions import AskPerson, CheckReceipt, RunTools
-from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark, tool_result
-from wakelog.decide.wording import clip, valid_utf8
+from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark
+from wakelog.decide.wording import valid_utf8
 from wakelog.errors import NotFound, WakelogError
+from wakelog.large_content import result_of_run
 from wakelog.log.codec import canonical_json
-from wakelog.log.content import Text, TextDelta, encode_delta
+from wakelog.log.content import TextDelta, ToolStatus, encode_delta
 from wakelog.log.entry import Entry, Message, Queued, Spawned, ToolStarted
 from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import Tool, ToolInvocation, ToolOutcome
@@ -301,21 +302,10 @@ def _write_outcome(step: Step, ended: _RunningTool) -> bool:
 
 
 def _write_result(step: Step, open_call: OpenToolCall, outcome: ToolOutcome, started: Entry | None) -> None:
-    """Write the one result of a call: its clipped text, then its media."""
-    full_text = step.without_secrets(valid_utf8(outcome.text))
-    text, truncated = clip(full_text, step.policy.clip)
-    blob = step.runtime.store.blobs.put(full_text.encode(), "text/plain") if truncated else None
+    """Write the one result of a call."""
+    status: ToolStatus = "error" if outcome.is_error else "ok"
+    put = step.runtime.store.blobs.put
+    result = result_of_run(open_call, status, outcome, redact_mode=step.redact, clip_bytes=step.policy.clip, put=put)
     now_ms = step.now_ms()
-    content = (*((Text(text=text),) if text else ()), *outcome.media)
-    result = tool_result(open_call, "error" if outcome.is_error else "ok", content)
-    step.write(
-        Message(
-            message=msgspec.structs.replace(
-                result,
-                duration_ms=elapsed_since(started, now_ms) if started is not None else None,
-                truncated=truncated,
-                blob=blob,
-            )
-        ),
-        now_ms=now_ms,
-    )
+    duration_ms = elapsed_since(started, now_ms) if started is not None else None
+    step.write(Message(message=msgspec.structs.replace(result, duration_ms=duration_ms)), now_ms=now_ms)

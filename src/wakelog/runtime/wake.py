@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from wakelog.arguments import session_ref
 from wakelog.decide.decisions import (
     AskAboutDamage,
     AskPerson,
@@ -126,14 +127,6 @@ def _check_runtime(runtime: object) -> None:
     if not isinstance(runtime, Runtime):
         what = f"wake takes a runtime first, not {type(runtime).__name__}"
         raise UsageError(what, hint="pass LiveRuntime(store), then the session")
-
-
-def session_ref(session: object) -> str:
-    """Return the name of a `Session`, or an id or name as it is; `UsageError` for anything else."""
-    if isinstance(session, Session | str):
-        return session if isinstance(session, str) else session.name
-    what = f"wake takes a Session, a session id or a name, not {type(session).__name__}"
-    raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
 
 
 def check_first_decision(runtime: Runtime, session: Session, verdict: Verdict) -> None:

@@ -5,10 +5,12 @@ use, so an unused store costs no start-up time and its driver need not be instal
 """
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from wakelog.errors import UsageError
 from wakelog.ports.catalogs import Catalog
 from wakelog.ports.stores import Store
 from wakelog.stores.retrying import without_retries
@@ -23,8 +25,17 @@ _CATALOG_MODULES = {
 }
 
 
+def _url_text(url: object) -> str:
+    """Return the URL of a store; the path of a folder is one."""
+    if isinstance(url, str):
+        return url
+    if isinstance(url, os.PathLike):
+        return str(os.fspath(url))
+    raise UsageError(f"not the URL of a store: {type(url).__name__}", hint='pass text, such as "sqlite:agent.db"')
+
+
 def open_store(
-    url: str,
+    url: "str | os.PathLike[str]",
     *,
     trusted_owners: Sequence[str] | Callable[[], Sequence[str]] = (),
     lock_wait: "LockWait | None" = None,
@@ -35,7 +46,7 @@ def open_store(
     `("everyone",)` switches the check off. Stores without files ignore it.
     `lock_wait`: the limit on waits for locks of other processes, and a callback for long waits (`stores.locking`).
     """
-    parsed = parse_store_url(url)
+    parsed = parse_store_url(_url_text(url))
     given: dict[str, Any] = {} if lock_wait is None else {"lock_wait": lock_wait}
     store: Store
     match parsed.scheme:

@@ -4,13 +4,14 @@ It implements all of `ports.Store` and `ports.Blobs` except durability: nothing 
 against their digest on read, as in the other stores, so that one suite can test all of them.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound
+from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound, UsageError
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.integrity import LogEnd, can_append_after, find_appended
@@ -105,9 +106,18 @@ class MemoryStore:
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._logs: dict[str, _Log] = {}
-        self._changing = threading.RLock()
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
         self._followers = Followers()
         self._blobs = MemoryBlobs(now=now)
+
+    @property
+    def _changing(self) -> "threading.RLock":
+        """Held while the store is read or changed; `UsageError` in a forked child, whose copy would end with it."""
+        if self._pid != os.getpid():
+            hint = "open a store on disk, such as sqlite:FILE, anew in each process"
+            raise UsageError("this memory store belongs to the parent process", hint=hint)
+        return self._lock
 
     def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
         """See `ports.Store`."""

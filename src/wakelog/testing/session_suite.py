@@ -186,6 +186,32 @@ class IdentitySuite:
         assert sorted(split_name(name)[1] or 0 for name in names) == list(range(4, 16))
         assert latest(rig.again(), "bot", "TG 12345") == max(names, key=lambda name: split_name(name)[1] or 0)
 
+    def test_openers_of_one_pair_at_once(self, rig: Rig, store: Store) -> None:
+        """ST-1: store objects that open a pair without a session at once get one session."""
+        stores = [store, *(rig.again() for _ in range(3))]
+        with ThreadPoolExecutor(4) as pool:
+            for turn in range(5):
+                opened = pool.map(lambda one, turn=turn: Session.open(one, agent="bot", sender=f"s{turn}").name, stores)
+                assert {*opened} == {f"bot_s{turn}_1"}
+        assert len(list(store.sessions())) == 5
+
+    def test_a_first_line_that_raises_creates_nothing(self, rig: Rig, store: Store) -> None:
+        """ST-1: the caller may refuse the number that a session would get; its error is raised."""
+        begin_session(store, "bot", "one")
+        asked: list[int] = []
+
+        def refuse(number: int) -> bytes:
+            asked.append(number)
+            raise Conflict("not this number")
+
+        with pytest.raises(Conflict, match="not this number"):
+            store.create("refused", "bot", "one", refuse)
+        assert asked == [2]
+        with pytest.raises(NotFound):
+            rig.again().name("refused")
+        assert begin_session(store, "bot", "one") == "bot_one_2"
+        assert len(list(store.sessions())) == 2
+
     @pytest.mark.parametrize(
         "name",
         ["бот/../x_1", "бот\u202e_1", "Бот_1", "е\u0308_1", "бот\u200b", "ж" * 200, "\u0301x", "бот 1", "бот\n", "..ж"],

@@ -1,8 +1,9 @@
-"""Fixtures of catalogs: stores whose catalog is in their own database."""
+"""Fixtures of catalogs: stores whose catalog is in their own database, and rigs of the index."""
 
 import pytest
 
 from tests.stores.catalog.own_catalogs import InPostgres, InSqlite
+from tests.stores.catalog.rigs import Rig
 from tests.stores.postgres.rig import PostgresRig
 from tests.stores.sqlite.test_store import SqliteRig
 from wakelog.testing.catalog_rig import CatalogFixture
@@ -28,3 +29,17 @@ def in_postgres(postgres_url):
 def own(request):
     """Each of them."""
     return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def index_rig(tmp_path):
+    """A rig of its own for each test."""
+    made = Rig(tmp_path)
+    yield made
+    made.index.close()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """A folder for examples that make their own folders in it: hypothesis runs many in one test."""
+    return tmp_path_factory.mktemp("index")

@@ -45,113 +45,113 @@ def harm(path, chance):
     return how
 
 
-def test_damaging_or_deleting_the_index_changes_no_answer(rig):
+def test_damaging_or_deleting_the_index_changes_no_answer(index_rig):
     """Law 2: after 200 ways of damaging the file every answer is the same."""
     chance = random.Random(7)
-    parent = rig.talk(4).session
+    parent = index_rig.talk(4).session
     parent.rename("a title")
     fork(parent).archive()
-    rig.talk(2)
-    expected = rig.fresh_answers()
+    index_rig.talk(2)
+    expected = index_rig.fresh_answers()
     for _ in range(200):
-        assert rig.answers() == expected
-        rig.index.close()
-        how = harm(rig.path, chance)
-        rig.index = Index(rig.store, IndexTables(rig.path))
-        assert rig.answers() == expected, how
+        assert index_rig.answers() == expected
+        index_rig.index.close()
+        how = harm(index_rig.path, chance)
+        index_rig.index = Index(index_rig.store, IndexTables(index_rig.path))
+        assert index_rig.answers() == expected, how
         if how == "folder":
-            os.rmdir(rig.path)
-            rig.index = Index(rig.store, IndexTables(rig.path))
+            os.rmdir(index_rig.path)
+            index_rig.index = Index(index_rig.store, IndexTables(index_rig.path))
 
 
-def test_damage_under_an_open_index_is_noticed(rig):
+def test_damage_under_an_open_index_is_noticed(index_rig):
     """Law 2: an index that is in use may lose its file too, and notices at the next refresh."""
-    rig.talk(3)
-    expected, chance = rig.answers(), random.Random(3)
+    index_rig.talk(3)
+    expected, chance = index_rig.answers(), random.Random(3)
     for _ in range(20):
-        if harm(rig.path, chance) == "folder":
-            os.rmdir(rig.path)
-        assert rig.answers() == expected
+        if harm(index_rig.path, chance) == "folder":
+            os.rmdir(index_rig.path)
+        assert index_rig.answers() == expected
 
 
-def test_a_query_on_a_broken_file_is_answered(rig):
+def test_a_query_on_a_broken_file_is_answered(index_rig):
     """Law 2: where damage shows only in a query, the index is rebuilt and the query answered."""
-    rig.talk(3)
-    expected = rig.answers()
-    rig.index._tables.file.connection.execute("DROP TABLE sessions")
-    assert answers(rig.index) == expected
+    index_rig.talk(3)
+    expected = index_rig.answers()
+    index_rig.index._tables.file.connection.execute("DROP TABLE sessions")
+    assert answers(index_rig.index) == expected
 
 
 def test_without_a_writable_cache_the_answers_are_the_same(tmp_path):
     """Laws 2 and 9: no file is left behind."""
     (tmp_path / "cache").write_text("a file where a folder should be")
-    rig = Rig(tmp_path)
-    rig.talk(3)
-    assert rig.answers() == rig.fresh_answers()
-    assert rig.refreshed() == 0
+    index_rig = Rig(tmp_path)
+    index_rig.talk(3)
+    assert index_rig.answers() == index_rig.fresh_answers()
+    assert index_rig.refreshed() == 0
     assert os.listdir(tmp_path) == ["cache", "store"] or os.listdir(tmp_path) == ["store", "cache"]
-    rig.index.close()
+    index_rig.index.close()
 
 
-def test_a_file_that_cannot_be_written_is_replaced(rig):
+def test_a_file_that_cannot_be_written_is_replaced(index_rig):
     """Law 2: a read-only index file is deleted, since nothing in it is the only copy."""
-    rig.talk(1)
-    rig.index.refresh()
-    rig.index.close()
-    os.chmod(rig.path, 0o400)
-    rig.talk(1)
-    assert rig.answers() == rig.fresh_answers()
+    index_rig.talk(1)
+    index_rig.index.refresh()
+    index_rig.index.close()
+    os.chmod(index_rig.path, 0o400)
+    index_rig.talk(1)
+    assert index_rig.answers() == index_rig.fresh_answers()
 
 
-def test_an_index_of_another_version_is_rebuilt(rig):
+def test_an_index_of_another_version_is_rebuilt(index_rig):
     """Law 2: an index of an older or newer wakelog is not an error."""
-    rig.talk(2)
-    expected = rig.answers()
-    rig.index._tables.file.connection.execute("PRAGMA user_version = 4711")
-    changed = os.stat(rig.path).st_mtime_ns
-    rig.index.close()
-    with sqlite3.connect(rig.path) as db:
+    index_rig.talk(2)
+    expected = index_rig.answers()
+    index_rig.index._tables.file.connection.execute("PRAGMA user_version = 4711")
+    changed = os.stat(index_rig.path).st_mtime_ns
+    index_rig.index.close()
+    with sqlite3.connect(index_rig.path) as db:
         (stamp,) = db.execute("SELECT changed FROM stamp").fetchone()
     db.close()
-    os.utime(rig.path, ns=(stamp, stamp))
+    os.utime(index_rig.path, ns=(stamp, stamp))
     assert changed != stamp
-    rig.index = Index(rig.store, IndexTables(rig.path))
-    assert rig.answers() == expected
-    assert rig.index._tables.file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
+    index_rig.index = Index(index_rig.store, IndexTables(index_rig.path))
+    assert index_rig.answers() == expected
+    assert index_rig.index._tables.file.connection.execute("PRAGMA user_version").fetchone() != (4711,)
 
 
-def test_a_file_that_another_process_replaced_is_used(rig):
+def test_a_file_that_another_process_replaced_is_used(index_rig):
     """Law 2: two processes that build an index at one path end up with one file, and neither reads a log twice."""
-    story = rig.talk(2)
-    rig.index.refresh()
-    os.unlink(rig.path)
-    other = Index(rig.store, IndexTables(rig.path))
+    story = index_rig.talk(2)
+    index_rig.index.refresh()
+    os.unlink(index_rig.path)
+    other = Index(index_rig.store, IndexTables(index_rig.path))
     other.refresh()
     story.user("prompt")
-    rig.index.refresh()
-    before = rig.store.lines
+    index_rig.index.refresh()
+    before = index_rig.store.lines
     other.refresh()
-    assert rig.store.lines == before
-    assert answers(other) == rig.answers() == rig.fresh_answers()
+    assert index_rig.store.lines == before
+    assert answers(other) == index_rig.answers() == index_rig.fresh_answers()
     other.close()
 
 
-def test_the_file_is_private(rig):
+def test_the_file_is_private(index_rig):
     """Law 13: the index holds text of the logs, so it has their file mode."""
-    rig.talk(1)
-    rig.index.refresh()
-    folder = os.path.dirname(rig.path)
+    index_rig.talk(1)
+    index_rig.index.refresh()
+    folder = os.path.dirname(index_rig.path)
     assert modes.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert {modes.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) for name in os.listdir(folder)} == {0o600}
 
 
-def test_reading_leaves_the_store_as_it_was(rig):
+def test_reading_leaves_the_store_as_it_was(index_rig):
     """Law 9: indexing writes nothing to a store, and takes none of its locks."""
-    rig.talk(2)
-    rig.write("torn_user_1", rig.read("crab_user_1")[:-20])
-    before = {name: os.lstat(name).st_mtime_ns for name in everything(rig.folder + "/store")}
-    rig.answers()
-    assert {name: os.lstat(name).st_mtime_ns for name in everything(rig.folder + "/store")} == before
+    index_rig.talk(2)
+    index_rig.write("torn_user_1", index_rig.read("crab_user_1")[:-20])
+    before = {name: os.lstat(name).st_mtime_ns for name in everything(index_rig.folder + "/store")}
+    index_rig.answers()
+    assert {name: os.lstat(name).st_mtime_ns for name in everything(index_rig.folder + "/store")} == before
 
 
 def everything(folder):
@@ -177,31 +177,31 @@ print(index.count(), len(index.search("prompt", limit=1000)), store.lines)
 """
 
 
-def child(rig, *, waits="no"):
-    command = [sys.executable, "-c", CHILD, rig.folder + "/store", rig.path, waits]
+def child(index_rig, *, waits="no"):
+    command = [sys.executable, "-c", CHILD, index_rig.folder + "/store", index_rig.path, waits]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_concurrent_processes_refresh_the_index_together(rig):
+def test_concurrent_processes_refresh_the_index_together(index_rig):
     """Law 2: the answers are the same; each log is read by one of them."""
     for _ in range(40):
-        rig.talk(2)
-    children = [child(rig) for _ in range(6)]
+        index_rig.talk(2)
+    children = [child(index_rig) for _ in range(6)]
     said = [process.communicate()[0].split() for process in children]
     assert [process.returncode for process in children] == [0] * 6
     assert [(count, hits) for count, hits, _ in said] == [("40", "80")] * 6
     assert sum(int(lines) for _, _, lines in said) == 40 * 9
-    assert rig.refreshed() == 0
-    assert rig.answers() == rig.fresh_answers()
+    assert index_rig.refreshed() == 0
+    assert index_rig.answers() == index_rig.fresh_answers()
 
 
-def test_after_a_killed_refresh_the_answers_are_right(rig):
+def test_after_a_killed_refresh_the_answers_are_right(index_rig):
     """Law 2: kill -9 in the middle of building; the next query gives the right answers."""
     for _ in range(40):
-        rig.talk(2)
-    process = child(rig, waits="yes")
+        index_rig.talk(2)
+    process = child(index_rig, waits="yes")
     assert process.stdout.readline() == "half\n"
     process.kill()
     process.communicate()
-    assert rig.answers() == rig.fresh_answers()
-    assert rig.refreshed() == 0
+    assert index_rig.answers() == index_rig.fresh_answers()
+    assert index_rig.refreshed() == 0

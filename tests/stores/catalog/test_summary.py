@@ -85,33 +85,33 @@ def test_continuing_from_a_streamed_bookmark_equals_a_rebuild(shared, steps, hur
     """Law 2: however much of a log was streamed, reading on gives the row of the whole."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Indexer, "_index_whole", _streamed)
-        rig = Rig(shared / os.urandom(8).hex())
+        index_rig = Rig(shared / os.urandom(8).hex())
         raw = damaged(bytes_of(tell(steps)), hurts)
         for cut in sorted(cut % (len(raw) + 1) for cut in cuts):
-            rig.write("crab_user_1", raw[: raw.rfind(b"\n", 0, cut) + 1])
-            rig.index.refresh()
-        rig.write("crab_user_1", raw)
-        found = rig.answers()
-    assert found == rig.fresh_answers()
-    rig.index.close()
+            index_rig.write("crab_user_1", raw[: raw.rfind(b"\n", 0, cut) + 1])
+            index_rig.index.refresh()
+        index_rig.write("crab_user_1", raw)
+        found = index_rig.answers()
+    assert found == index_rig.fresh_answers()
+    index_rig.index.close()
 
 
 @pytest.mark.parametrize("under_way", ["a tool call", "a request", "nothing"])
-def test_open_calls_are_kept_in_a_streamed_bookmark(rig, monkeypatch, under_way):
+def test_open_calls_are_kept_in_a_streamed_bookmark(index_rig, monkeypatch, under_way):
     """Law 2: a row that continues from a bookmark still counts the tool call or the model call that was open there."""
     monkeypatch.setattr(Indexer, "_index_whole", _streamed)
-    story = rig.talk(3)
+    story = index_rig.talk(3)
     if under_way == "a tool call":
         story.reply("reply", calls=[("t", "bash", {})])
     elif under_way == "a request":
         story.call("the-reply")
-    rig.index.refresh()
+    index_rig.index.refresh()
     story.session.rename("title")
-    read = rig.refreshed()
+    read = index_rig.refreshed()
     assert (read < 5) == (under_way == "nothing")
-    (row,) = rig.answers()["rows"]
+    (row,) = index_rig.answers()["rows"]
     assert row.state == ("idle" if under_way == "nothing" else "interrupted")
-    assert rig.answers() == rig.fresh_answers()
+    assert index_rig.answers() == index_rig.fresh_answers()
 
 
 def _streamed(self, due, seen):
@@ -124,8 +124,8 @@ UNUSUAL = ("a moved head", "damage", "entries out of order")
 
 
 def long_log(folder, what, messages):
-    """A rig with a long log that cannot be split into segments."""
-    rig, ids, chain = Rig(folder), [f"id{number}" for number in range(messages + 1)], SealChain()
+    """A index_rig with a long log that cannot be split into segments."""
+    index_rig, ids, chain = Rig(folder), [f"id{number}" for number in range(messages + 1)], SealChain()
     bodies: list[KnownBody] = [SessionEntry(id="id0", agent="crab")]
     for parent, own in pairwise(ids):
         bodies.append(Message(id=own, parent_id=parent, message=Prompt(content="word " * 40)))
@@ -137,15 +137,15 @@ def long_log(folder, what, messages):
         lines.insert(100, b"\x00garbage")
     if what == "entries out of order":
         lines = [lines[0], *lines[-50:], *lines[1:-50]]
-    rig.write("crab_user_1", b"".join(line + b"\n" for line in lines))
-    return rig
+    index_rig.write("crab_user_1", b"".join(line + b"\n" for line in lines))
+    return index_rig
 
 
-def _peak(rig):
+def _peak(index_rig):
     """The peak memory while a log is streamed."""
     gc.collect()
     tracemalloc.start()
-    row_of(StreamSummarizer(rig.store, SessionStat("crab_user_1", 1, 1)))
+    row_of(StreamSummarizer(index_rig.store, SessionStat("crab_user_1", 1, 1)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
@@ -162,8 +162,8 @@ def test_the_memory_of_streaming_grows_by_the_outline_only(tmp_path, what):
 @pytest.mark.parametrize("what", UNUSUAL)
 def test_a_log_without_segments_needs_a_full_read(tmp_path, what):
     """LOG-16: only few entries are held before segments are given up."""
-    rig = long_log(tmp_path, what, 5_000)
-    fold = LogSummarizer(rig.store, SessionStat("crab_user_1", 1, 1), segment=500)
+    index_rig = long_log(tmp_path, what, 5_000)
+    fold = LogSummarizer(index_rig.store, SessionStat("crab_user_1", 1, 1), segment=500)
     with pytest.raises(NeedsFullRead):
         row_of(fold)
     assert len(fold._entries) <= 4 * 500
@@ -172,12 +172,12 @@ def test_a_log_without_segments_needs_a_full_read(tmp_path, what):
 @pytest.mark.parametrize("what", UNUSUAL)
 def test_the_row_of_a_long_log_equals_that_of_the_tree(tmp_path, what):
     """Law 2: the index streams such a log by itself, and every field is a projection of the whole log."""
-    rig = long_log(tmp_path, what, 5 * SEGMENT_ENTRIES)
+    index_rig = long_log(tmp_path, what, 5 * SEGMENT_ENTRIES)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(LogSummarizer, "_row", None)
-        rig.index.refresh()
-    (row,) = rig.index.rows()
-    expected = expected_row(rig.store, "crab_user_1")
+        index_rig.index.refresh()
+    (row,) = index_rig.index.rows()
+    expected = expected_row(index_rig.store, "crab_user_1")
     assert {field: getattr(row, field) for field in expected} == expected
-    assert rig.refreshed() == 0
-    rig.index.close()
+    assert index_rig.refreshed() == 0
+    index_rig.index.close()

@@ -118,7 +118,7 @@ def _message_text(text: str) -> str:
 def compact(
     shared: SharedOptions, session: str, summary: str | None, instructions: str | None, keep: str | None
 ) -> None:
-    """Replace older messages by a summary, in the context only. Nothing is deleted."""
+    """Replace older messages by a summary in the context. Nothing is deleted."""
     if summary is not None and instructions is not None:
         raise UsageError("--instructions cannot be combined with --summary", hint="leave one of them out")
     address = find_session(shared.store_url, session, keep)

@@ -35,7 +35,7 @@ from wakelog.config.validation import dotted
 )
 @click.argument("what", type=click.Choice(["show", "check"]), default="show")
 def config(shared: SharedOptions, what: str) -> None:
-    """Show the configuration in force in this folder with the source of each value, or check it."""
+    """Show the configuration with its sources, or check it: the values in force in this folder."""
     options = {"--store": shared.store_url} if shared.store_url else {}
     loaded = load_config("", os.environ, options)
     if what == "show":

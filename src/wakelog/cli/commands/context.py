@@ -84,7 +84,7 @@ def context(
 )
 @session_argument
 def usage(shared: SharedOptions, session: str) -> None:
-    """Add up the usage of a session's model calls. A call counts once, however many branches contain it."""
+    """Add up tokens and cost of the model calls. A call counts once, however many branches contain it."""
     address = find_session(shared.store_url, session)
     log = read_log(address.store, address.name)
     if shared.json:

@@ -29,7 +29,10 @@ from wakelog.errors import UsageError
 @click.option("-o", "--output", metavar="FILE", help="Write to a new file. [default: standard output]")
 @at_option
 def export(shared: SharedOptions, session: str, shape: str, output: str | None, at: str | None) -> None:
-    """Export a session: jsonl is the log itself, json one document, md one branch for people to read."""
+    """Export a session as JSONL, Markdown or JSON.
+
+    jsonl is the log itself, json one document, md one branch for people to read.
+    """
     address = find_session(shared.store_url, session, at)
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at requires --format md; {shape} contains every branch", hint="leave the entry out")

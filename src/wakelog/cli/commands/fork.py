@@ -50,7 +50,7 @@ def head(shared: SharedOptions, session: str, entry: str | None) -> None:
 @click.option("--at", metavar="ENTRY", help="Entry to branch from. [default with --new-session: the head]")
 @click.option("--new-session", is_flag=True, help="Continue in a new session that refers to this one.")
 def fork(shared: SharedOptions, session: str, at: str | None, *, new_session: bool) -> None:
-    """Branch from an entry: inside the session, by moving its head there, or into a new session."""
+    """Branch from an entry, in this session or a new one. In this session, its head is moved there."""
     address = find_session(shared.store_url, session, at)
     if new_session:
         _fork_session(shared, address)

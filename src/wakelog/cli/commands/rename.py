@@ -46,7 +46,7 @@ def rename(shared: SharedOptions, session: str, title: tuple[str, ...]) -> None:
 @session_argument
 @click.option("--undo", is_flag=True, help="Restore it.")
 def archive(shared: SharedOptions, session: str, *, undo: bool) -> None:
-    """Archive a session: lists leave it out, nothing is deleted."""
+    """Archive a session, or restore it. Lists leave archived sessions out, nothing is deleted."""
     address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
     damage = opened.damage

@@ -42,7 +42,7 @@ from wakelog.reading import Log
 )
 @click.option("--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
 def show(shared: SharedOptions, session: str, at: str | None, *, active: bool, full: bool | None, follow: bool) -> None:
-    """Show the transcript of a branch. With --json: the entries as stored, one per line."""
+    """Show the transcript of a session, on one branch. With --json: the entries as stored, one per line."""
     address = find_session(shared.store_url, session, at)
     if follow and address.entry is not None:
         raise UsageError("only the head of a session can be followed", hint="leave the entry or --follow out")

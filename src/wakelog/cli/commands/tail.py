@@ -36,7 +36,7 @@ from wakelog.reading import read_log
 )
 @click.option("-f", "--follow", is_flag=True, help="Continue with new entries and streamed text until Ctrl-C.")
 def tail(shared: SharedOptions, session: str, count: int, *, follow: bool) -> None:
-    """Show the last entries of a session, whatever their branch. With --json: as stored, one per line."""
+    """Show the last entries, or follow new ones, whatever their branch. With --json: as stored, one per line."""
     address = find_session(shared.store_url, session)
     reader = EntryReader(next_seq=0)
     entries = _last_entries(address, reader, count)

@@ -44,7 +44,10 @@ _RELINKED_SHOWN = 20
 @session_argument
 @click.option("--head", "kept", metavar="DIGEST", help="A digest kept elsewhere: it must still be in the chain.")
 def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
-    """Check that a log is unchanged: every line readable, every seal and every blob right. Exit code 4 if not."""
+    """Check that a log and its blobs are unchanged: every line readable, every seal and every blob right.
+
+    Exit code 4 if not.
+    """
     address = find_session(shared.store_url, session)
     verified = verify_session(address.store, address.name)
     anchor = find_digest(address, kept, verified.head) if kept is not None else None

@@ -68,7 +68,10 @@ _JOBS, _JOBS_MAX = 4, 64
 def wake(
     shared: SharedOptions, session: str | None, *, everything: bool, jobs: int | None, retry: bool, quiet: bool
 ) -> None:
-    """Continue a session until it is idle or waits for a person. Everything it needs is in its log."""
+    """Continue a session from its last state until it is idle or waits for a person.
+
+    Everything it needs is in its log.
+    """
     if everything == (session is not None):
         raise UsageError("give a session to wake, or --all", hint="see `wakelog ls`")
     if jobs is not None and not everything:

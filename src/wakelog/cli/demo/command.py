@@ -65,7 +65,7 @@ _SCRIPT: tuple[dict[str, object], ...] = (
     "--tour", "touring", is_flag=True, help="Write, branch, compact, damage, recover and find a session instead."
 )
 def demo(shared: SharedOptions, *, touring: bool) -> None:
-    """Kill an agent during a reply and during a tool run, and watch it recover. Uses only a temporary store."""
+    """Run a demonstration in a temporary store: kill an agent in a reply and in a tool run, and watch it recover."""
     with tempfile.TemporaryDirectory(prefix="wakelog-demo-") as folder:
         stage = DemoShell(style_of(shared.color), folder)
         if touring:

@@ -15,6 +15,7 @@ from wakelog.providers.openai.conversation import (
     Bound,
     Exchange,
     cache_key,
+    custom_fields,
     format_input,
     function_declaration,
     image_url,
@@ -129,6 +130,10 @@ def _reply_message(exchange: Exchange, request: ModelRequest, params: Params) ->
 
 
 def _tool_call(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+    custom = custom_fields(part, bound)
+    if custom is not None:
+        call = {"name": safe_name(part.name), "input": part.input}
+        return {**custom, "id": call_id, "type": "custom", "custom": call}
     function = {"name": safe_name(part.name), "arguments": format_input(part.input, spaced=bound.spaced)}
     return {"id": call_id, "type": "function", "function": function}
 

@@ -49,6 +49,8 @@ class Bound(msgspec.Struct, frozen=True, omit_defaults=True):
     """The field in which a Chat Completions server sent its reasoning."""
     item: JsonObject | None = None
     """An item that no part represents, such as a web search: it is sent back as it is."""
+    custom: JsonObject | None = None
+    """Of a call whose input is free text, not JSON: its further fields, such as a namespace."""
 
 
 def parse_bound(part: AnyPart) -> Bound:
@@ -64,6 +66,11 @@ def bound_as_json(bound: Bound) -> JsonObject | None:
     """Return bound data as JSON for the log; None if there is nothing to keep."""
     plain: JsonObject = msgspec.to_builtins(bound)
     return plain or None
+
+
+def custom_fields(part: AnyPart, bound: Bound) -> JsonObject | None:
+    """Return the further fields of a custom tool call, whose input is free text; None for any other part."""
+    return bound.custom if isinstance(part, ToolCall) and isinstance(part.input, str) else None
 
 
 _COMPACT = (",", ":")

@@ -15,6 +15,7 @@ from wakelog.providers.openai.conversation import (
     Bound,
     Exchange,
     cache_key,
+    custom_fields,
     format_input,
     function_declaration,
     image_url,
@@ -83,8 +84,17 @@ def history_items(request: ModelRequest, params: Params) -> Iterator[JsonObject]
             if own and can_be_sent_back(exchange.message.content, params)
             else _plain_items(exchange, own=own)
         )
+        custom = _custom_call_ids(exchange) if own else frozenset()
         for call_id, result in exchange.results:
-            yield {"type": "function_call_output", "call_id": call_id, "output": _input_content(result)}
+            kind = "custom_tool_call_output" if call_id in custom else "function_call_output"
+            yield {"type": kind, "call_id": call_id, "output": _input_content(result)}
+
+
+def _custom_call_ids(exchange: Exchange) -> frozenset[str]:
+    """Return the ids on the wire of the calls that are sent as custom tool calls."""
+    return frozenset(
+        call_id for part, call_id in exchange.parts() if custom_fields(part, parse_bound(part)) is not None
+    )
 
 
 def _input_content(content: Sequence[AnyPart]) -> str | list[JsonObject]:
@@ -116,6 +126,10 @@ def _phase_field(bound: Bound) -> JsonObject:
 
 
 def _call_item(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
+    custom = custom_fields(part, bound)
+    if custom is not None:
+        item = {"type": "custom_tool_call", "call_id": call_id, "name": safe_name(part.name), "input": part.input}
+        return {**custom, **item}
     return {
         "type": "function_call",
         "call_id": call_id,

@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 
+from wakelog.arguments import check_store, session_ref
 from wakelog.channels.in_process import MemoryChannel
 from wakelog.errors import LeaseLost, WakelogError
 from wakelog.log.content import Reply
@@ -13,6 +14,7 @@ from wakelog.reading import read_session_header
 from wakelog.runtime.replay.recorded_runtime import ReplayRuntime
 from wakelog.runtime.replay.recording import Diverged, RecordedLine, ReplayStore, read_script
 from wakelog.runtime.wake import wake
+from wakelog.session import Session
 
 _IDLE_ROUNDS_MAX = 1_000
 
@@ -35,9 +37,10 @@ class ReplayReport(msgspec.Struct, frozen=True):
         return self.divergence is None and not self.reason
 
 
-async def replay(store: Store, session: str) -> ReplayReport:
+async def replay(store: Store, session: Session | str) -> ReplayReport:
     """Replay a session from its log alone, and compare each line with the recorded one."""
-    name = store.name(session)
+    check_store(store)
+    name = store.name(session_ref(session))
     first = read_session_header(store, name)
     script = read_script(store.load(name))
     again = ReplayStore(store, first.id if first is not None else name, name, script)

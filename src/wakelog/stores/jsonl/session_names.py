@@ -71,9 +71,11 @@ class SessionNames:
 
     def _numbered(self, session: str, stem: str, last: int, first_line: Callable[[int], bytes]) -> str:
         for number in range(last + 1, NUMBERS_MAX):
-            if self._is_created(session, f"{stem}{number}", first_line(number)):
+            name = f"{stem}{number}"
+            # The cached last number may be out of date. No link is made for a number that is known to be taken.
+            if not os.path.lexists(self._folder.log_path(name)) and self._is_created(session, name, first_line(number)):
                 self._last_number[stem] = number
-                return f"{stem}{number}"
+                return name
         raise Conflict(f"{stem}N: all session numbers are used")
 
     @contextlib.contextmanager

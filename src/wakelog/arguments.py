@@ -1,0 +1,61 @@
+"""Checks of what programs pass to the public functions: a mistake is a `UsageError` with a hint, before any effect.
+
+A mistake that has one meaning is no mistake: a `Session` stands for its name.
+"""
+
+import os
+from collections.abc import Iterable
+
+from wakelog.errors import UsageError
+from wakelog.log.content import AnyMessage, BaseMessage, Note, Part, Prompt, Reply, ToolResult
+
+_MESSAGES = (Prompt, Reply, ToolResult, Note)
+
+
+def check_store(store: object) -> None:
+    """Raise `UsageError` for anything but an open store, such as its URL."""
+    if isinstance(store, str | os.PathLike):
+        raise UsageError("this takes an open store, not its name", hint=f"pass open_store({os.fspath(store)!r})")
+    if not hasattr(store, "first_lines"):
+        raise UsageError(f"this takes an open store, not {type(store).__name__}", hint="pass open_store(URL)")
+
+
+def session_ref(session: object) -> str:
+    """Return the name of a `Session`, or an id or name as it is; `UsageError` for anything else."""
+    name = session if isinstance(session, str) else getattr(session, "name", None)
+    if isinstance(name, str) and (name is session or hasattr(session, "last_seq")):
+        return name
+    what = f"this takes a Session, a session id or a name, not {type(session).__name__}"
+    raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
+
+
+def checked_text(what: str, given: object) -> str:
+    """Return a text; `UsageError` for a value of another type."""
+    if not isinstance(given, str):
+        raise UsageError(f"{what} must be a string, not {type(given).__name__}", hint=f"pass {what} as text")
+    return given
+
+
+def checked_message(given: object) -> AnyMessage:
+    """Return a message; `UsageError` for another value, or for content that is neither text nor parts."""
+    if not isinstance(given, _MESSAGES):
+        hint = "pass Prompt(…), Reply(…), ToolResult(…) or Note(…)"
+        raise UsageError(f"not a message: {_described(given)}", hint=hint)
+    content = given.content
+    if not isinstance(content, str) and not (isinstance(content, Iterable) and _are_parts(content)):
+        hint = "pass text, or a tuple of parts such as Text(…) and Image(…)"
+        raise UsageError(f"not the content of a message: {type(content).__name__}", hint=hint)
+    return given
+
+
+def _are_parts(content: Iterable[object]) -> bool:
+    return isinstance(content, tuple | list) and all(isinstance(part, Part) for part in content)
+
+
+def _described(given: object) -> str:
+    """Return the type of a value, and the role of a mapping that looks like a message."""
+    role = given.get("role") if isinstance(given, dict) else None
+    kind = type(given).__name__
+    if isinstance(given, BaseMessage):
+        return f"{kind}, which has no role"
+    return f"{kind} with the role {role!r}" if role is not None else kind
