@@ -232,9 +232,19 @@ class JsonlStore:
     def load(self, session: str, *, after: int = -1) -> Iterator[Line]:
         """See `ports.Store`."""
         name = self.name(session)
+        if self._is_read(name, after):
+            return
         with self._reading(name) as (log, size):
-            if not self._logs.known_to_end(name, size, after):
-                yield from self._lines_after(log, size, after)
+            yield from self._lines_after(log, size, after)
+
+    def _is_read(self, name: str, seq: int) -> bool:
+        """Whether the log is known to end with this seq. Opens nothing: every decision asks for new entries."""
+        try:
+            size = os.lstat(self.folder.log_path(name)).st_size
+        except OSError:
+            # Opening the log reports it.
+            return False
+        return self._logs.known_to_end(name, size, seq)
 
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""
