@@ -22,7 +22,7 @@ from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.stores import Store
 from wakelog.stores import open_catalog, open_store
-from wakelog.stores.catalog.indexing import searchable_text
+from wakelog.stores.catalog.searchable import searchable_text
 from wakelog.stores.group_commit import GroupCommit
 from wakelog.stores.jsonl import JsonlStore
 
