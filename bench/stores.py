@@ -21,7 +21,7 @@ from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.stores import Store
 from wakelog.stores import open_catalog, open_store
-from wakelog.stores.catalog.indexing import searchable_text
+from wakelog.stores.catalog.searchable import searchable_text
 
 SIZE = 1_000
 ROUNDS = 1_000

@@ -106,7 +106,7 @@ IN_CATALOGS = (
     Mutant(
         "changed text at the same position is not noticed",
         "law 2",
-        "stores/catalog/indexing.py::text_mark",
+        "stores/catalog/searchable.py::text_mark",
         "binascii.crc32(words.text.encode(), about)",
         "about",
         ("tests/stores/catalog/test_indexing.py::test_a_changed_log_is_read_completely",),

@@ -186,7 +186,7 @@ IN_CLI = (
     Mutant(
         "a search result is shown under the number of another entry",
         "ST-5",
-        "stores/catalog/indexing.py::searchable_entries",
+        "stores/catalog/searchable.py::searchable_entries",
         "entry.seq if entry.seq > last_seq else None",
         "entry.seq",
         (f"{LISTING}::test_a_number_of_two_entries_means_the_first",),

@@ -3,38 +3,23 @@
 A log that only grew is read from its bookmark on, any other log from the start. A fork's row depends on its parent's
 log too, so forks of a log that was rewritten, added or removed are indexed again with it. Only words that differ from
 the stored ones are written: reading an unchanged log again costs no writes.
-Searchable are messages, tool calls and results, compaction summaries, titles and labels. The text of an entry is
-indexed as one piece, so that a query for several words matches within one message. Reasoning, images and control
-entries (model calls, tool starts, leases) are not indexed.
 """
 
-import binascii
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
 
 from wakelog.errors import NoAccess, NotFound, WakelogError
-from wakelog.log.content import AnyMessage, AnyPart, Content, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
-    Body,
-    Compaction,
-    Custom,
     Entry,
-    Label,
-    Message,
-    Partial,
-    Queued,
-    SessionHeader,
-    SessionRenamed,
 )
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.catalogs import SessionRow
 from wakelog.ports.stores import SessionStat, Store
-from wakelog.stores.catalog.query import encode_names
 from wakelog.stores.catalog.rows import Bookmark, bare_row
+from wakelog.stores.catalog.searchable import searchable_entries
 from wakelog.stores.catalog.summary import LogSummarizer, NeedsFullRead, StreamSummarizer
 from wakelog.stores.catalog.tables import (
     Batch,
@@ -45,72 +30,6 @@ from wakelog.stores.catalog.tables import (
     SearchableEntry,
     SessionChange,
 )
-
-
-class SearchableText(msgspec.Struct, frozen=True):
-    """The searchable text of an entry and the names of its tools, as encoded by `encode_names`."""
-
-    text: str
-    tools: str = ""
-
-
-def searchable_text(value: Body) -> SearchableText | None:
-    """Return the searchable text of an entry, or None if it has none."""
-    words = _text_of(value)
-    # SQLite and its snippets end a text at NUL, and PostgreSQL rejects NUL.
-    return SearchableText(words.text.replace("\0", " "), words.tools) if words.text.strip() else None
-
-
-def _text_of(value: Body) -> SearchableText:
-    match value:
-        case Message(message=message) | Queued(message=message) if message is not None:
-            return _message_text(message)
-        case Partial(content=content) | Custom(content=content):
-            return SearchableText("\n".join(_content_texts(content)))
-        case Compaction(summary=text) | SessionRenamed(title=text) | Label(label=text):
-            return SearchableText(text)
-        case SessionHeader(title=str() as title):
-            return SearchableText(title)
-    return SearchableText("")
-
-
-def _message_text(message: AnyMessage) -> SearchableText:
-    text = "\n".join(_content_texts(message.content))
-    if isinstance(message, Reply):
-        return SearchableText(text, encode_names([call.name for call in message.tool_calls]))
-    return SearchableText(
-        text, encode_names([message.tool_name]) if isinstance(message, ToolResult) and message.tool_name else ""
-    )
-
-
-def _content_texts(content: Content) -> Iterable[str]:
-    return [content] if isinstance(content, str) else [text for part in content for text in _part_texts(part)]
-
-
-def _part_texts(part: AnyPart) -> Iterator[str]:
-    if isinstance(part, Text):
-        yield part.text
-    elif isinstance(part, ToolCall):
-        yield part.name
-        yield from _json_leaves(part.input)
-
-
-def _json_leaves(value: Any) -> Iterator[str]:
-    """Yield the strings and numbers inside a JSON value in document order; iterative, so any depth is safe."""
-    rest = [value]
-    while rest:
-        match rest.pop():
-            case str() as text:
-                yield text
-            case dict() as members:
-                rest.extend(reversed(members.values()))
-            case list() as items:
-                rest.extend(reversed(items))
-            case bool() | None:
-                pass
-            case number:
-                yield str(number)
-
 
 # `_LOOKUP_FIRST`, `_LOOKUP_MAX`: sizes of the first and the largest group of logs looked up at once. The other two
 # estimate the memory of a row and of an entry, without the text.
@@ -352,27 +271,3 @@ class _LogReading:
             raise
         except Exception as error:
             raise NoSummary(error) from error
-
-
-def searchable_entries(entries: Iterable[Entry], start: int) -> Iterator[SearchableEntry]:
-    """Yield the searchable entries with their places, counted from `start`."""
-    place, last_seq = start, -1
-    for entry in entries:
-        seq = entry.seq if entry.seq > last_seq else None
-        last_seq = max(last_seq, entry.seq)
-        words = searchable_text(entry.value)
-        if words is None:
-            continue
-        stamp = entry.value.timestamp
-        mark = text_mark(entry, words, seq)
-        yield SearchableEntry(
-            place, entry.id, entry.type, words.tools, stamp, parse_ms(stamp) or 0, words.text, mark, seq
-        )
-        place += 1
-
-
-def text_mark(entry: Entry, words: SearchableText, seq: int | None) -> int:
-    """Return the mark of a searchable entry: a checksum of its text and of what is stored beside it."""
-    stamp = entry.value.timestamp
-    about = binascii.crc32(f"{entry.id}\0{entry.type}\0{words.tools}\0{stamp}\0{seq}".encode())
-    return binascii.crc32(words.text.encode(), about)

@@ -15,7 +15,7 @@ import msgspec
 from wakelog.log.codec import Undecodable, decode
 from wakelog.log.entry import Entry
 from wakelog.log.lines import EntryReader, split_lines
-from wakelog.stores.catalog.indexing import searchable_entries, searchable_text, text_mark
+from wakelog.stores.catalog.searchable import searchable_entries, searchable_text, text_mark
 from wakelog.stores.catalog.tables import CatalogUnusable
 
 
