@@ -240,12 +240,12 @@ def test_an_interrupted_thread_withdraws_its_request():
     commits, commit = new_commits(), Recorder()
     with ThreadPoolExecutor(1) as pool:
         with HeldLead(commits) as held:
+            stays = pool.submit(commits.submit, "stays", commit)
+            assert held.arrived.acquire(timeout=PATIENCE_S)
             interrupter = interrupt_when(held.arrived)
             with pytest.raises(KeyboardInterrupt):
                 commits.submit("left", commit)
             interrupter.join()
-            stays = pool.submit(commits.submit, "stays", commit)
-            assert held.arrived.acquire(timeout=PATIENCE_S)
         assert stays.result(PATIENCE_S) == "done stays"
     assert commit.groups == [["stays"]]
 

@@ -10,7 +10,8 @@ Rule 3: leading is not a lock. A thread that has waited for `LEAD_AFTER_S` leads
 does not end delays no other session for longer.
 Rule 4: if the commit of several requests fails as a whole, each of their threads gets `GroupFailed` and decides by
 itself what to do, so that no request fails because of another one.
-Rule 5: a thread that is interrupted while it waits withdraws its request, if it was not taken yet.
+Rule 5: a thread that is interrupted while it waits withdraws its request, if it was not taken yet. An interrupt in the
+middle of a change leaves no thread waiting for ever: a request is removed from the queue as the last step.
 """
 
 import operator
@@ -67,11 +68,12 @@ class Group(Generic[_Request, _Answer]):
         """Take the waiting requests and return all, the leader's first. Called once, when no lock is waited for."""
         with self._mutex:
             while self._waiting and len(self.members) < self._most:
-                place = self._waiting.popleft()
-                place.is_taken = True
-                assert place.ready is not None
-                self.members.append(place)
-                self.locks.append(place.ready)
+                place = self._waiting[0]
+                if place.ready is not None and not place.leads:
+                    place.is_taken = True
+                    self.locks.append(place.ready)
+                    self.members.append(place)
+                self._waiting.popleft()
         return [place.request for place in self.members]
 
     def take_alone(self) -> _Request | None:
@@ -132,8 +134,8 @@ class GroupCommit(Generic[_Request, _Answer]):
         if not place.ready.acquire(timeout=min(LEAD_AFTER_S, lease_time_left_s())):
             with self._mutex:
                 if not place.is_taken and not place.leads:
-                    self._waiting.remove(place)
                     self._leader, place.leads = place, True
+                    self._waiting.remove(place)
             while not place.leads and not place.ready.acquire(timeout=min(_LOOK_S, lease_time_left_s())):
                 if is_time_up():
                     raise Unavailable("the store did not answer in time", hint="try again")
@@ -142,7 +144,7 @@ class GroupCommit(Generic[_Request, _Answer]):
     def _lead(self, place: _Place[_Request, _Answer], commit: _Commit[_Request, _Answer]) -> _Answer:
         """Commit a group, answer all of its threads, and let the next one lead."""
         group = Group(place, self._waiting, self._mutex, self._group_max)
-        # All in one call, which no signal interrupts half-way: the list is filled when the group is taken.
+        # Consumed in one call, which no interrupt cuts in two. The list is filled when the group is taken.
         waking = map(_release, group.locks)
         try:
             answers = commit(group)
@@ -164,10 +166,13 @@ class GroupCommit(Generic[_Request, _Answer]):
         following = None
         with self._mutex:
             if self._leader is place:
-                following = self._leader = self._waiting.popleft() if self._waiting else None
-                if following is not None:
+                if self._waiting:
+                    following = self._waiting[0]
                     following.leads = True
-            elif not place.is_taken and place in self._waiting:
+                self._leader = following
+                if following is not None:
+                    self._waiting.popleft()
+            elif not place.answers and place in self._waiting:
                 self._waiting.remove(place)
         if following is not None and following.ready is not None:
             following.ready.release()
