@@ -242,14 +242,6 @@ IN_DATABASES = (
         (f"{GROUPS}::test_the_logs_of_an_interrupted_sync_are_in_doubt",),
     ),
     Mutant(
-        "a forked child waits for a leader of its parent",
-        "LOG-11",
-        "stores/group_commit.py::GroupCommit.submit",
-        "self._pid != os.getpid()",
-        "False",
-        (f"{GROUPS}::test_a_forked_child_starts_anew",),
-    ),
-    Mutant(
         "PostgreSQL accepts a stale fence",
         "law 6",
         "stores/postgres/appends.py",
