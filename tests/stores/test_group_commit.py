@@ -1,5 +1,6 @@
 """Laws 3 and 4: threads that append at the same time share a commit; each gets its own result, in its own order."""
 
+import contextlib
 import errno
 import os
 import signal
@@ -223,16 +224,33 @@ def test_an_error_of_one_file_is_its_own(tmp_path):
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def interrupt_when(semaphore):
-    """Raise `KeyboardInterrupt` in the main thread after the semaphore was released once."""
+@contextlib.contextmanager
+def interrupted_after(semaphore):
+    """Raise `KeyboardInterrupt` once in this thread, the main one, after the semaphore was released.
 
-    def wait():
+    A signal that comes just before a wait begins does not end the wait, so it is sent until it has an effect.
+    """
+    is_over, main = threading.Event(), threading.get_ident()
+
+    def handle(*_):
+        if not is_over.is_set():
+            is_over.set()
+            raise KeyboardInterrupt
+
+    def interrupt():
         assert semaphore.acquire(timeout=PATIENCE_S)
-        os.kill(os.getpid(), signal.SIGINT)
+        while not is_over.wait(0.01):
+            signal.pthread_kill(main, signal.SIGINT)
 
-    thread = threading.Thread(target=wait)
+    before = signal.signal(signal.SIGINT, handle)
+    thread = threading.Thread(target=interrupt)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(PATIENCE_S)
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupted_thread_withdraws_its_request():
@@ -240,12 +258,10 @@ def test_an_interrupted_thread_withdraws_its_request():
     commits, commit = new_commits(), Recorder()
     with ThreadPoolExecutor(1) as pool:
         with HeldLead(commits) as held:
-            interrupter = interrupt_when(held.arrived)
-            with pytest.raises(KeyboardInterrupt):
-                commits.submit("left", commit)
-            interrupter.join()
             stays = pool.submit(commits.submit, "stays", commit)
             assert held.arrived.acquire(timeout=PATIENCE_S)
+            with interrupted_after(held.arrived), pytest.raises(KeyboardInterrupt):
+                commits.submit("left", commit)
         assert stays.result(PATIENCE_S) == "done stays"
     assert commit.groups == [["stays"]]
 

@@ -153,7 +153,8 @@ class Store(Protocol):
         `Conflict` if the log no longer ends there, unless this same entry (same id, same bytes) is what was appended:
         it is then returned. An id that already occurs earlier in the log is the caller's error; a store that would have
         to read the whole log to detect it need not. `behind` is the size of the torn tail known to the caller, so that
-        none stays undetected. With a `fence`, `LeaseLost` unless it is the current one.
+        none stays undetected. With a `fence`, `LeaseLost` unless it is the current one. Any thread may call this;
+        durable appends of several threads may share a sync (`stores/group_commit.py`).
         """
         ...
 
