@@ -23,7 +23,7 @@ def check_store(store: object) -> None:
 def session_ref(session: object) -> str:
     """Return the name of a `Session`, or an id or name as it is; `UsageError` for anything else."""
     name = session if isinstance(session, str) else getattr(session, "name", None)
-    if isinstance(name, str) and (name is session or hasattr(session, "last_seq")):
+    if isinstance(name, str) and (name is session or hasattr(session, "store")):
         return name
     what = f"this takes a Session, a session id or a name, not {type(session).__name__}"
     raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
