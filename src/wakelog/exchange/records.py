@@ -14,9 +14,11 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-LINE_BYTES_MAX = 64 * 1024 * 1024
+LINE_BYTES_MAX = 32 * 1024 * 1024
 """Longer lines are not decoded; a `SourceFile` yields them without content."""
 _DEPTH_MAX = 200
+# A line with more objects and lists than this would take many times its size in memory.
+_CONTAINERS_MAX = 500_000
 _EXCERPT_CHARS = 80
 # Places at which a record is looked for in one damaged line. Each may cost a pass over the rest of the line.
 _STARTS_MAX = 1_000
@@ -100,6 +102,9 @@ def json_records(lines: Iterable[SourceLine]) -> Iterator[JsonRecord]:
             continue
         if not raw.strip():
             continue
+        if raw.count(b"{") + raw.count(b"[") > _CONTAINERS_MAX:
+            yield BadRecord(line.number, line.offset, line.size, f"more than {_CONTAINERS_MAX:,} objects and lists")
+            continue
         try:
             value = decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -123,10 +128,22 @@ def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
         if text[bad_from:start].strip():
             yield _bad(line, text, bad_from, start)
         size = len(text[start:end].encode("utf-8", "surrogateescape"))
-        yield _checked(line, line.offset + _bytes_before(text, start), size, value)
+        yield _checked(line, line.offset + _bytes_before(text, start), size, _with_valid_text(value))
         at = bad_from = end
     if text[bad_from:].strip():
         yield _bad(line, text, bad_from, len(text))
+
+
+def _with_valid_text(value: Any) -> Any:
+    """Return a value without lone surrogates, which no entry can hold: they become U+FFFD."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+        case dict():
+            return {_with_valid_text(key): _with_valid_text(item) for key, item in value.items()}
+        case list():
+            return [_with_valid_text(item) for item in value]
+    return value
 
 
 def _next_start(text: str, at: int) -> int:

@@ -63,7 +63,7 @@ class ForeignSession(msgspec.Struct, frozen=True, kw_only=True):
     origin: SessionOrigin
     items: Iterable[ImportedItem]
     started_ms: int
-    """When the session began; 0 if it is unknown. It is a part of the id of the session, so it must never change."""
+    """When the session began; 0 if it is unknown."""
     agent: str
     """The name of the agent: that of the tool, or of the sub-agent."""
     cwd: str = ""
@@ -72,26 +72,23 @@ class ForeignSession(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
 
 
-def session_id(tool: str, foreign_id: str, started_ms: int) -> str:
+def session_id(tool: str, foreign_id: str) -> str:
     """Return the id of an imported session, the same for every import."""
-    return new_id(_checked_time(started_ms), _digest(tool, "session", foreign_id))
+    return _derived_id(tool, "session", foreign_id)
 
 
-def entry_id(tool: str, key: str, timestamp: str) -> str:
+def entry_id(tool: str, key: str) -> str:
     """Return the id of the entry that a record becomes.
 
     `key` identifies the record for this tool: its own globally unique id, else the session's id and the record's place.
     """
-    return new_id(_checked_time(parse_ms(timestamp) or 0), _digest(tool, "entry", key))
+    return _derived_id(tool, "entry", key)
 
 
-def _digest(*parts: str) -> bytes:
-    joined = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(joined).digest()[:RANDOM_BYTES]
-
-
-def _checked_time(ms: int) -> int:
-    return ms if 0 <= ms < 1 << 48 else 0
+def _derived_id(*parts: str) -> str:
+    """Return an id of the usual form, all of it derived from the parts."""
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return new_id(int.from_bytes(digest[:6], "big"), digest[6 : 6 + RANDOM_BYTES])
 
 
 def timestamp_of(value: object, default: str = "") -> str:
@@ -108,7 +105,7 @@ def verbatim(
 ) -> ImportedEntry:
     """Return a record that has no counterpart as a `custom` entry that holds it unchanged."""
     body = Custom(
-        id=entry_id(tool, key, timestamp),
+        id=entry_id(tool, key),
         parent_id=parent_id,
         timestamp=timestamp,
         custom_type=f"{tool}:{kind}",
