@@ -16,6 +16,7 @@ from typing import IO, Any, Self
 
 from wakelog.errors import NoAccess, NotFound, StoreError, UsageError
 from wakelog.exchange.records import LINE_BYTES_MAX, SourceLine
+from wakelog.exchange.sync_index import Signature, signature_of
 
 _CHUNK = 1 << 20
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -28,14 +29,16 @@ _SQL_ROUNDS_MAX = 20_000
 class DiskFile:
     """A regular file. Implements `SourceFile`."""
 
-    def __init__(self, path: str, *, follow_link: bool = True) -> None:
+    def __init__(self, path: str, *, follow_link: bool = True, opened: Signature | None = None) -> None:
         self.path = path
+        self.opened: Signature = {} if opened is None else opened
+        """What was opened or listed through this file, as it was then: what the result of reading it depends on."""
         descriptor = _open_regular(path, follow_link=follow_link)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(file.fileno())
             self.is_compressed = file.read(len(_ZSTD_MAGIC)) == _ZSTD_MAGIC
         self.size = found.st_size
-        self.mtime_ns = found.st_mtime_ns
+        self.opened[path] = found.st_size, found.st_mtime_ns
         self._follow_link = follow_link
 
     @contextmanager
@@ -63,16 +66,22 @@ class DiskFile:
     def beside(self, relative: str) -> "DiskFile | None":
         """See `SourceFile`."""
         path = _below(os.path.dirname(self.path), relative)
+        if path is None:
+            return None
         try:
-            return None if path is None else DiskFile(path, follow_link=False)
+            return DiskFile(path, follow_link=False, opened=self.opened)
         except (NotFound, UsageError):
+            self.opened[path] = signature_of(path)
             return None
 
     def list_beside(self, relative: str) -> "Sequence[DiskFile]":
         """See `SourceFile`."""
         folder = _below(os.path.dirname(self.path), relative)
+        if folder is None:
+            return []
+        self.opened[folder] = signature_of(folder)
         try:
-            names = [] if folder is None else sorted(os.listdir(folder))
+            names = sorted(os.listdir(folder))
         except OSError:
             return []
         found = [self.beside(os.path.join(relative, name)) for name in names]
@@ -169,6 +178,8 @@ class DiskDatabase:
     def __init__(self, path: str) -> None:
         os.close(_open_regular(path, follow_link=True))
         self.path = path
+        self.opened: Signature = {file: signature_of(file) for file in (path, f"{path}-wal")}
+        """What the result of reading it depends on, as it was when it was opened."""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         try:
             self._connection = sqlite3.connect(self._uri(), uri=True, isolation_level=None, check_same_thread=False)
