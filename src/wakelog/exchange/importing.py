@@ -41,10 +41,13 @@ from wakelog.log.entry import (
     Origin,
     SessionHeader,
     SessionRenamed,
+    Terminated,
 )
 from wakelog.log.ids import IdTable, is_id
+from wakelog.log.integrity import LogEnd
+from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import iso_timestamp
-from wakelog.ports.stores import AppendRequest, Store
+from wakelog.ports.stores import Store
 from wakelog.projections.session_state import IMPORTED_SETTING, build_carried_state, can_build_carried_state
 from wakelog.redaction.entries import redact_entry
 from wakelog.session import Session
@@ -158,9 +161,9 @@ class _SessionImport:
         self._head: str | None = None
         self._last_imported: str | None = None
         self._turns: dict[str, str | None] = {}
+        self._end = LogEnd()
         self._group: list[bytes] = []
         self._group_bytes = 0
-        self._next_seq = 0
 
     def run(self, *, dry_run: bool) -> ImportedSession:
         """Read all items, append those that are missing, and return what was done."""
@@ -232,18 +235,21 @@ class _SessionImport:
         held = self._store.held(self._name)
         if held is not None:
             raise Conflict(f"{self._name} is being run by {held.holder}", hint="import it again when the run has ended")
-        session = Session(self._store, self._name)
-        self._head = session.tree.head
-        self._next_seq = session.last_seq + 1
+        self._head = Session(self._store, self._name).tree.head
         self._load_known(self._name)
         self._last_imported = self._first_parent()
 
     def _load_known(self, name: str) -> None:
-        """Read the ids of the session's entries, and its title."""
-        for entry in Session(self._store, name).entries():
-            self._known.add_ids([entry.id])
-            if isinstance(entry.value, SessionHeader | SessionRenamed):
-                self._title = entry.value.title
+        """Read the ids of the session's entries, its title, and the end of its log."""
+        reader = EntryReader()
+        for line in self._store.load(name):
+            self._end.add(line)
+            for entry in reader.feed(line):
+                self._known.add_ids([entry.id])
+                if isinstance(entry.value, SessionHeader | SessionRenamed):
+                    self._title = entry.value.title
+                elif isinstance(entry.value, Terminated):
+                    raise Conflict(f"{name} is terminated", hint="import it into another store")
 
     def _first_parent(self) -> str:
         """Return where the first entry of the session is attached."""
@@ -269,7 +275,7 @@ class _SessionImport:
                 self._append_entry(item.body)
         self._append_title()
         if self._added and not self._has_figures:
-            key = f"{self._foreign.origin.id}:import:{self._next_seq + len(self._group)}"
+            key = f"{self._foreign.origin.id}:import:{self._end.seq}"
             self._add_to_group(self._import_entry(entry_id(self._tool, key), self._account))
         self._flush()
 
@@ -287,7 +293,7 @@ class _SessionImport:
         title = self._foreign.title
         if not title or title == self._title or self._name is None:
             return
-        key = f"{self._foreign.origin.id}:title:{self._next_seq + len(self._group)}"
+        key = f"{self._foreign.origin.id}:title:{self._end.seq}"
         timestamp = iso_timestamp(self._foreign.started_ms)
         body = SessionRenamed(id=entry_id(self._tool, key), parent_id=self.id, timestamp=timestamp, title=title)
         self._added += 1
@@ -332,10 +338,11 @@ class _SessionImport:
         return msgspec.structs.replace(body, parent_id=place, first_kept_entry_id=kept, state=state)
 
     def _add_to_group(self, body: KnownBody) -> None:
-        raw = self._encoded(body)
+        sealed = self._end.seal(self._encoded(body))
+        self._end.advance(sealed)
         self._known.add_ids([body.id])
-        self._group.append(raw)
-        self._group_bytes += len(raw)
+        self._group.append(sealed)
+        self._group_bytes += len(sealed)
         if len(self._group) >= _GROUP_MAX or self._group_bytes >= _GROUP_BYTES:
             self._flush()
 
@@ -359,19 +366,12 @@ class _SessionImport:
         return turn
 
     def _flush(self) -> None:
-        """Append the group with one sync."""
-        if not self._group:
-            return
-        assert self._name is not None
-        requests = [
-            AppendRequest(session=self._name, body=raw, after=self._next_seq - 1 + at)
-            for at, raw in enumerate(self._group)
-        ]
-        for result in self._store.append_all(requests):
-            if isinstance(result, WakelogError):
-                raise result
-        self._next_seq += len(self._group)
-        self._group, self._group_bytes = [], 0
+        """Append the group with one sync. `Conflict` if another process has appended to the log meanwhile."""
+        if self._group:
+            assert self._name is not None
+            size = self._end.size - self._group_bytes
+            self._store.adopt(self.id, self._name, b"".join(self._group), size=size)
+            self._group, self._group_bytes = [], 0
 
 
 def _with_large_data_as_text(body: KnownBody) -> KnownBody:
