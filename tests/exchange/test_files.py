@@ -48,6 +48,7 @@ def test_a_very_long_line_costs_no_memory(tmp_path):
         file.seek(0, os.SEEK_END)
         file.write(b'\n{"a":1}\n')
     code = f"""
+import resource
 resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20))
 from wakelog.exchange.files import DiskFile
 from wakelog.exchange.records import json_records
