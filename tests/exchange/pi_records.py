@@ -3,15 +3,18 @@
 import json
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
-from tests.exchange.samples import account_of
+from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
+from wakelog.exchange import pi
 from wakelog.exchange.records import BadRecord, json_records
-from wakelog.exchange.sessions import ImportedEntry
+from wakelog.exchange.sessions import ForeignSession, ImportedEntry, entry_id
 from wakelog.log.codec import decode, encode
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import Annotation, Head, Message, SessionHeader
+from wakelog.log.entry import Annotation, Entry, Message, SessionHeader
 from wakelog.log.tree import Tree
+from wakelog.projections.context import build_context
 
 SESSION = "0199aaaa-0000-7000-8000-000000000001"
 
@@ -54,7 +57,9 @@ def conversation() -> list[dict[str, Any]]:
     chain.add("model_change", "m1", provider="anthropic", modelId="claude-x")
     chain.add("thinking_level_change", "k1", thinkingLevel="high")
     chain.say("y1", "system", "", sections={"preamble": "You are…"})
-    chain.say("u1", "user", [{"type": "text", "text": "Look"}, {"type": "image", "data": "QQ==", "mimeType": "image/png"}])
+    chain.say(
+        "u1", "user", [{"type": "text", "text": "Look"}, {"type": "image", "data": "QQ==", "mimeType": "image/png"}]
+    )
     chain.say(
         "r1",
         "assistant",
@@ -67,7 +72,9 @@ def conversation() -> list[dict[str, Any]]:
         usage={"input": 10, "output": 5, "cacheRead": 3, "cacheWrite": 2, "cost": {"total": 0.0174}},
     )
     chain.say("t1", "toolResult", [{"type": "text", "text": "ok"}], toolCallId="c1", toolName="bash", details={"n": 1})
-    chain.say("r2", "assistant", [{"type": "text", "text": "Half"}, call("c2")], stopReason="aborted", errorMessage="stop")
+    chain.say(
+        "r2", "assistant", [{"type": "text", "text": "Half"}, call("c2")], stopReason="aborted", errorMessage="stop"
+    )
     chain.add("label", "l1", targetId="u1", label="start")
     chain.add("session_info", "i1", name="First title")
     chain.say("u2", "user", "More", parent="t1")
@@ -77,11 +84,25 @@ def conversation() -> list[dict[str, Any]]:
     chain.add("custom_message", "n1", customType="todo", content="Two are open", display=False, details={"a": 1})
     chain.say("h1", "hookMessage", "From a hook", customType="lint", display=True)
     chain.add("message", "e1", message={"role": "bashExecution", "command": "ls", "output": "a\n", "exitCode": 2})
-    chain.add("compaction", "p1", summary="So far…", firstKeptEntryId="n1", tokensBefore=900, details={"readFiles": ["a"]})
+    chain.add(
+        "compaction", "p1", summary="So far…", firstKeptEntryId="n1", tokensBefore=900, details={"readFiles": ["a"]}
+    )
     chain.add("session_info", "i2", name="Second title")
     chain.add("future_type", "f1", anything=[1])
     chain.say("u3", "user", "Go on")
     return chain.records
+
+
+def first_version() -> list[dict[str, Any]]:
+    """Return a session of version 1, without ids."""
+    records: list[dict[str, Any]] = [
+        {"type": "session", "id": "old", "timestamp": stamp(0), "cwd": "/r", "provider": "p", "modelId": "m"}
+    ]
+    for number, text in enumerate(["A", "B", "C", "C"], 1):
+        message = {"role": "user", "content": text, "timestamp": 1}
+        records.append({"type": "message", "timestamp": stamp(number if number < 4 else 3), "message": message})
+    records.append({"type": "compaction", "timestamp": stamp(5), "summary": "S", "firstKeptEntryIndex": 2})
+    return records
 
 
 def check_session(items: list[Any], raw: bytes) -> None:
@@ -94,8 +115,6 @@ def check_session(items: list[Any], raw: bytes) -> None:
 
 
 def json_records_of(raw: bytes) -> list[Any]:
-    from tests.exchange.samples import MemoryFile
-
     return list(json_records(MemoryFile(raw).lines()))
 
 
@@ -118,16 +137,38 @@ def check_entries(bodies: list[Any]) -> None:
 
 def tree_of(bodies: list[Any]) -> Tree:
     """Return the tree of the log that the entries become."""
-    lines = [SessionHeader(id="s", timestamp="2026-01-01T00:00:00.000Z", version=1), *bodies]
-    tree = Tree()
-    for seq, body in enumerate(lines):
-        entry = decode(encode(body), seq=seq)
-        tree.add(entry)
-    return tree
+    first = msgspec.structs.replace(bodies[0], parent_id="s")
+    lines = [SessionHeader(id="s", timestamp="2026-01-01T00:00:00.000Z", version=1), first, *bodies[1:]]
+    return Tree().add_all(Entry((raw := encode(body)), decode(raw), seq) for seq, body in enumerate(lines))
 
 
-def heads(bodies: list[Any]) -> list[str]:
-    return [body.target_id for body in bodies if isinstance(body, Head)]
+def read(*records: Any, path: str = "session.jsonl") -> ForeignSession:
+    [session] = pi.read_sessions(MemoryFile(jsonl(*records), path))
+    return session
+
+
+def bodies(*records: Any) -> list[Any]:
+    return entries_of(read(*records))
+
+
+def messages(entries: list[Any], kind: Any = None) -> list[Any]:
+    found = [entry.message for entry in entries if isinstance(entry, Message)]
+    return [message for message in found if kind is None or isinstance(message, kind)]
+
+
+def only(entries: list[Any], kind: Any) -> Any:
+    [found] = [entry for entry in entries if isinstance(entry, kind)]
+    return found
+
+
+def own(record_id: str, records: list[dict[str, Any]]) -> str:
+    """Return the entry id of a record."""
+    record = next(record for record in records if record.get("id") == record_id)
+    return entry_id("pi", record_id, record["timestamp"])
+
+
+def context_texts(entries: list[Any]) -> list[str]:
+    return [message.text for message in build_context(tree_of(entries).branch()).messages]
 
 
 json_values = st.recursive(
