@@ -7,18 +7,18 @@ A file without a header is read as well, although pi ignores it: its session is 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.exchange.pi_entries import EntryReader
 from wakelog.exchange.pi_messages import text_field
-from wakelog.exchange.records import BadRecord, Record, SourceFile, json_records
+from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceFile, SourceLine, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin
 from wakelog.log.content import JsonObject
 from wakelog.log.timestamps import parse_ms
 
 TOOL = "pi"
-_TITLE_TYPE = "session_info"
+TITLE_MARK = b"session_info"
 _OWN_FIELDS = ("v", "seq", "h")
 
 
@@ -50,23 +50,23 @@ def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
             version=format_version(header),
             parent=parent_session(header),
         ),
-        items=read_items(EntryReader(TOOL, session), source),
+        items=read_items(EntryReader(TOOL, session), ((record, None) for record in json_records(source.lines()))),
         started_ms=started_ms(header),
         agent=TOOL,
         cwd=text_field(header, "cwd") or "",
-        title=last_title(source),
+        title=last_title(json_records(lines_with(source, TITLE_MARK))),
         provider=text_field(header, "provider") if is_header(header) else None,
         model=text_field(header, "modelId") if is_header(header) else None,
     )
 
 
-def read_items(reader: EntryReader, source: SourceFile) -> Iterator[ImportedItem]:
-    """Yield the entries of a file and its bad records, in their order."""
-    for record in json_records(source.lines()):
+def read_items(reader: EntryReader, records: Iterable[tuple[JsonRecord, object]]) -> Iterator[ImportedItem]:
+    """Yield the entries of records and the bad ones, in their order; each comes with the time when it was stored."""
+    for record, time in records:
         if isinstance(record, BadRecord):
             yield record
         else:
-            yield from reader.read(record.value)
+            yield from reader.read(record.value, time)
 
 
 # ── the header ───────────────────────────────────────────────────────────────────────────────────
@@ -113,11 +113,15 @@ def parent_session(header: Mapping[str, Any]) -> str:
     return name.partition("_")[2] or name
 
 
-def last_title(source: SourceFile) -> str | None:
-    """Return the last title of a session. Decodes only lines that may hold one."""
-    mark = _TITLE_TYPE.encode()
+def lines_with(source: SourceFile, mark: bytes) -> Iterator[SourceLine]:
+    """Yield the lines that contain a mark: few need to be decoded to find what is rare."""
+    return (line for line in source.lines() if line.raw is not None and mark in line.raw)
+
+
+def last_title(records: Iterable[JsonRecord]) -> str | None:
+    """Return the last title in records."""
     title = None
-    for record in json_records(line for line in source.lines() if line.raw is not None and mark in line.raw):
+    for record in records:
         match record:
             case Record(value={"type": "session_info", **rest}):
                 name = rest.get("name")
