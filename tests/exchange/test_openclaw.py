@@ -66,12 +66,19 @@ def database(transcripts, nodes=(), windows=()):
     known = dict(windows)
     for number, (session, records) in enumerate(transcripts.items()):
         fields = known.get(session, {})
-        row = (session, fields.get("key"), fields.get("previous"), fields.get("reason"), number, fields.get("started"))
-        connection.execute("INSERT INTO session_windows VALUES (?, ?, ?, ?, ?, ?)", row)
+        window = (
+            session,
+            fields.get("key"),
+            fields.get("previous"),
+            fields.get("reason"),
+            number,
+            fields.get("started"),
+        )
+        connection.execute("INSERT INTO session_windows VALUES (?, ?, ?, ?, ?, ?)", window)
         for seq, record in enumerate(records):
             event = record if isinstance(record, str | None) else json.dumps(record)
-            row = (session, seq, event, 1_772_359_200_000 + seq)
-            connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", row)
+            stored = (session, seq, event, 1_772_359_200_000 + seq)
+            connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", stored)
     return SqliteSource(connection)
 
 

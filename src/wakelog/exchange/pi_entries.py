@@ -49,13 +49,15 @@ from wakelog.log.entry import (
 _ENVELOPE = frozenset(("type", "id", "parentId", "timestamp"))
 _STEPS_MAX = 1_000
 """Nodes that are searched upwards for a call, or for a kept entry; both are near."""
+_RECENT_MAX = 10_000
+"""Messages among which the first one of a retained tail is searched."""
 _COMMAND = "A command that the user ran:\n"
 _BRANCH = "Summary of a branch of this conversation that was left:\n"
 _TAIL = "Messages that were kept:\n"
 
 
 class _Call(msgspec.Struct):
-    """A tool call that a result may name: its reply, and its id and name there."""
+    """A tool call that a result may name: its reply, and its id there."""
 
     reply_id: str
     call_id: str
@@ -209,6 +211,8 @@ class EntryReader:
                 self._calls.setdefault(foreign_id, {}).setdefault(entry.id, []).append(_Call(entry.id, call.id))
         if (time := count_field(message, "timestamp")) is not None:
             self._sent[str(message.get("role")), time] = entry.id
+            if len(self._sent) > _RECENT_MAX:
+                del self._sent[next(iter(self._sent))]
 
     def _path(self, node: str) -> Iterator[str]:
         """Yield a node and those above it, at most `_STEPS_MAX`."""
@@ -380,7 +384,9 @@ class EntryReader:
         by_reply = self._calls.get(call_id)
         if not by_reply:
             return None
-        nearest = next((node for node in self._path(place) if node in by_reply), next(reversed(by_reply)))
+        nearest = next(reversed(by_reply))
+        if len(by_reply) > 1:
+            nearest = next((node for node in self._path(place) if node in by_reply), nearest)
         calls = by_reply[nearest]
         return next((call for call in calls if not call.is_answered), calls[-1])
 
