@@ -95,7 +95,7 @@ def timestamp_of(value: object, default: str = "") -> str:
     """Return a time of another format as a timestamp: ISO text, or milliseconds or seconds since 1970."""
     if isinstance(value, str) and parse_ms(value) is not None:
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1 << 48:
         return iso_timestamp(int(value if value > 100_000_000_000 else value * 1000))
     return default
 
