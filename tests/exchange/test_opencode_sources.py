@@ -148,6 +148,16 @@ def test_the_result_of_an_open_call_comes_later_behind_the_same_reply():
     assert second[-1].message.reply_id == first[-1].id
 
 
+def test_results_come_in_the_order_in_which_the_tools_ended():
+    """The result of a tool that was still running is added behind the results that are known."""
+    late, early = {"start": 1, "end": 1_770_000_009_000}, {"start": 1, "end": 1_770_000_005_000}
+    second = tool("p4", "c2", output="2", time=early)
+    before = entries_of(only(_running(tool("p3", "c1", status="running"), second)))
+    after = entries_of(only(_running(tool("p3", "c1", output="1", time=late), second)))
+    assert [body.message.text for body in after[3:]] == ["2", "1"]
+    assert after[:-1] == before
+
+
 def test_a_reply_that_got_more_calls_is_another_reply():
     """No result ever names a reply that lacks its call."""
     first = entries_of(only(_running(tool("p3", "c1", status="running"), tool("p4", "c2", status="pending"))))
@@ -197,6 +207,15 @@ def test_importing_a_grown_database_adds_entries_only(data):
 def _states(data):
     """Return the databases of a session at each moment while OpenCode writes one reply, and goes on after it."""
     created = 1_770_000_003_000
+
+    def finish_some():
+        for place, each in enumerate(parts):
+            if each.get("state", {}).get("status") == "running" and data.draw(st.booleans()):
+                ended = data.draw(st.sampled_from([{"output": "1"}, {"status": "error", "error": "no"}]))
+                end = {"start": created, "end": created + len(states)}
+                parts[place] = tool(each["id"], each["callID"], time=end, **ended)
+                record()
+
     parts: list[dict[str, Any]] = []
     states: list[MemoryDatabase] = []
 
@@ -215,12 +234,8 @@ def _states(data):
         for version in versions:
             parts[place:] = [version]
             record()
-        for earlier, each in enumerate(parts):
-            if each.get("state", {}).get("status") == "running" and data.draw(st.booleans()):
-                ended = data.draw(st.sampled_from([{"output": "1"}, {"status": "error", "error": "no"}]))
-                end = {"start": created, "end": created + len(states)}
-                parts[earlier] = tool(each["id"], each["callID"], time=end, **ended)
-                record()
+        finish_some()
+    finish_some()
     parts.append(part("z", "step-finish"))
     record()
     record(finish="stop", tokens={"input": 3, "output": 1})
@@ -294,6 +309,16 @@ def test_a_message_removed_after_a_revert_is_a_branch():
     go, bad, good = (body for body in entries if isinstance(body, Message))
     assert (bad.parent_id, good.parent_id) == (go.id, go.id)
     assert [body.target_id for body in entries if isinstance(body, Head)] == [go.id]
+
+
+def test_deltas_continue_a_text():
+    """A capture that ends in the middle of a reply holds its text in deltas only."""
+    delta = {"sessionID": "ses_1", "messageID": "u3", "partID": "p3", "field": "text"}
+    events = (*_events(), _event("message.part.delta", **delta, delta="!"), _event("message.part.delta", delta="x"))
+    session = only(_captured(*events))
+    items = list(session.items)
+    assert sum(account_of(items).values()) == len(events)
+    assert messages_of(only(_captured(*events)))[-1].text == "Good!"
 
 
 def test_events_on_lines_are_the_same_as_an_array():

@@ -245,12 +245,13 @@ class _SessionWriter:
         if _is_summary(info, message.parts):
             yield from self._summary(message, timestamp)
             return
+        is_counted = len(steps) > 1 and any(_step_usage(step) is not None for step in steps)
         for at, step in enumerate(steps):
             if self._revert.get("partID") in [part.id for part in step] and message.id == self._revert.get("messageID"):
                 self._hide_from(f"{message.id}:{self._revert['partID']}", timestamp)
             content = reply_content(step, is_open=is_open)
-            is_only, is_final = len(steps) == 1, at == len(steps) - 1
-            usage = _step_usage(step) if not is_only else usage_of(info) or _step_usage(step)
+            is_final = at == len(steps) - 1
+            whole = usage_of(info) if is_final and not is_counted else None
             reply = Reply(
                 content=tuple(content.parts),
                 model=text_of(info.get("modelID")) or text_of(object_of(info.get("model")).get("modelID")) or None,
@@ -258,14 +259,14 @@ class _SessionWriter:
                 or text_of(object_of(info.get("model")).get("providerID"))
                 or None,
                 stop_reason=stop_reason_of(info, step, is_last=is_final),
-                usage=usage,
+                usage=whole or _step_usage(step),
             )
             yield from self._step(reply, content, timestamp, key=f"{message.id}:{at}" if at else message.id)
         fault = fault_of(info)
         if fault is not None:
             yield self._place(fault, f"{message.id}:error", timestamp, records=0)
         if self._uncounted:
-            reason = "OpenCode stopped before the model said anything"
+            reason = _IN_PROGRESS if is_open else "OpenCode stopped before the model said anything"
             yield SkippedRecords("empty reply", self._take_uncounted(), reason)
 
     def _step(self, reply: Reply, content: Content, timestamp: str, key: str) -> Iterator[ImportedItem]:

@@ -7,6 +7,7 @@ import msgspec
 from wakelog.exchange.opencode_records import (
     Rename,
     StoredMessage,
+    StoredPart,
     object_of,
     part_of,
     started_ms,
@@ -20,7 +21,6 @@ from wakelog.log.content import JsonObject
 _PASSING = "tells a display what happens; messages and parts hold the outcome"
 _PASSING_TYPES = frozenset(
     {
-        "message.part.delta",
         "session.compacted",
         "session.diff",
         "session.idle",
@@ -87,12 +87,15 @@ class EventFold:
                 self._message_event(info)
             case "message.part.updated" if text_of(part.get("id")) and text_of(part.get("messageID")):
                 self._part_event(part, text_of(part.get("sessionID")) or text_of(values.get("sessionID")), event)
+            case "message.part.delta" if (grown := self._found_part(values)) is not None:
+                _grow(grown, values)
             case "message.removed" if self._found(values) is not None:
                 self._removal(values)
             case "message.part.removed" if self._found(values) is not None:
                 self._part_removal(values)
             case _:
-                self._other(kind, event, text_of(values.get("sessionID")) or text_of(info.get("sessionID")))
+                owner = values.get("sessionID") or info.get("sessionID") or info.get("id")
+                self._other(kind, event, text_of(owner))
 
     def _home(self, name: str) -> FoldedSession:
         return self._sessions.setdefault(name, FoldedSession(name))
@@ -122,7 +125,7 @@ class EventFold:
             self._other("message.part.updated", event, session)
             return
         new = part_of(part, message, part["id"])
-        old = next((each for each in message.parts if each.id == new.id), None)
+        old = _by_id(message.parts, new.id)
         if old is None:
             message.parts.append(new)
         else:
@@ -130,6 +133,13 @@ class EventFold:
 
     def _found(self, values: JsonObject) -> StoredMessage | None:
         return self._messages.get((text_of(values.get("sessionID")), text_of(values.get("messageID"))))
+
+    def _found_part(self, values: JsonObject) -> StoredPart | None:
+        """Return the part that a delta continues; None if it is not a text of a known part."""
+        message, field = self._found(values), text_of(values.get("field"))
+        part = None if message is None else _by_id(message.parts, text_of(values.get("partID")))
+        is_text = isinstance(values.get("delta"), str) and part is not None and isinstance(part.value.get(field), str)
+        return part if is_text else None
 
     def _removal(self, values: JsonObject) -> None:
         message = self._found(values)
@@ -153,6 +163,17 @@ class EventFold:
             return
         place = f"{session}:event:{self._count}"
         self._home(session).messages.append(StoredMessage(place, event, [], kind=kind or "event"))
+
+
+def _by_id(parts: list[StoredPart], part_id: str) -> StoredPart | None:
+    return next((part for part in parts if part.id == part_id), None)
+
+
+def _grow(part: StoredPart, values: JsonObject) -> None:
+    """Add the text of a delta to its part; the event about the end of the part repeats it all."""
+    field = values["field"]
+    part.value = {**part.value, field: part.value[field] + values["delta"]}
+    part.records += 1
 
 
 def _with_input(new: JsonObject, old: JsonObject) -> JsonObject:
