@@ -123,6 +123,15 @@ def test_rows_of_the_newer_table():
     assert sum(account_of(items).values()) == 10
 
 
+def test_a_revert_in_the_newer_table_keeps_the_message_it_names():
+    source = database({**SESSION, "revert": {"messageID": "msg_0"}})
+    source.insert_new("user", text="Keep")
+    source.insert_new("user", text="Hide")
+    entries = entries_of(only(source))
+    (target,) = [body for body in entries if body.id == entries[-1].target_id]
+    assert target.message.text == "Keep"
+
+
 # ── a session that OpenCode still writes ─────────────────────────────────────────────────────────
 
 

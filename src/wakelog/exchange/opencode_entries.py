@@ -164,7 +164,8 @@ class _SessionWriter:
         info = message.info
         timestamp = time_text(object_of(info.get("time")).get("created"), time_text(message.created, self._started))
         is_boundary = message.id == self._revert.get("messageID")
-        if message.is_removed or self._is_reverted or (is_boundary and not self._revert.get("partID")):
+        is_kept = message.is_new or bool(self._revert.get("partID"))
+        if message.is_removed or self._is_reverted or (is_boundary and not is_kept):
             self._hide_from(message.id, timestamp)
         elif self._hidden is not None:
             yield from self._end_of_hidden()

@@ -36,6 +36,8 @@ class StoredMessage(msgspec.Struct):
     kind: str = ""
     created: object = None
     """The time of its row, for a message that does not say itself when it was made."""
+    is_new: bool = False
+    """Whether it is a row of `session_message`, of which a revert keeps the message that it names."""
     is_removed: bool = False
     """Whether OpenCode deleted the message; only events still hold it."""
 
@@ -138,9 +140,9 @@ def message_of_row(row_id: str, kind: str, data: JsonObject, session: str) -> St
             info = {**data, "role": "assistant", "modelID": model.get("id"), "providerID": model.get("providerID")}
         case _:
             info = {**data, "id": row_id, "sessionID": session, "type": kind}
-            return StoredMessage(row_id, info, [], kind=kind or "message")
+            return StoredMessage(row_id, info, [], kind=kind or "message", is_new=True)
     info.pop("content", None)
-    message = StoredMessage(row_id, {**info, "id": row_id, "sessionID": session}, [])
+    message = StoredMessage(row_id, {**info, "id": row_id, "sessionID": session}, [], is_new=True)
     for at, part in enumerate(parts):
         message.parts.append(StoredPart(f"{row_id}:{at}", part, records=0))
     return message
