@@ -5,6 +5,7 @@ need them are skipped, with this reason, where they are absent.
 """
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -89,3 +90,34 @@ def account_of(items: Iterable[Any]) -> dict[str, int]:
             case BadRecord():
                 found["bad"] += 1
     return found
+
+
+class MemoryDatabase:
+    """A source database over a connection of `sqlite3`: the reference of `SourceDatabase`."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str = "opencode.db") -> None:
+        self.path = path
+        self._connection = connection
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        return tuple(row[0] for row in self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,)))
+
+    def rows(
+        self, table: str, columns: Sequence[str], *, where: dict[str, Any] | None = None, order: Sequence[str] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        there = self.columns(table)
+        if not there or any(column not in there for column in where or {}):
+            return
+        chosen = ", ".join(f'"{column}"' if column in there else "NULL" for column in columns)
+        conditions = " AND ".join(f'"{column}" IS ?' for column in where or {})
+        ordered = ", ".join(f'"{column}"' for column in order if column in there)
+        query = f'SELECT {chosen} FROM "{table}"'
+        query += (f" WHERE {conditions}" if conditions else "") + (f" ORDER BY {ordered}" if ordered else "")
+        yield from self._connection.execute(query, list((where or {}).values()))
+
+
+def sample_database(name: str) -> MemoryDatabase:
+    """Return a sample database, opened for reading only."""
+    assert SAMPLES is not None
+    path = SAMPLES / name
+    return MemoryDatabase(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True), str(path))

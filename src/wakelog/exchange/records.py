@@ -48,11 +48,15 @@ class SourceFile(Protocol):
         ...
 
     def beside(self, relative: str) -> "SourceFile | None":
-        """Return a file below the folder of this one; None if there is none, or if the path would leave the folder."""
+        """Return a file by its path from the folder of this one; None if there is none.
+
+        None, too, if the path would leave the folder that the source was opened for: the folder of this file, unless
+        its format has records elsewhere (`storage` of OpenCode, whose session files name messages two folders up).
+        """
         ...
 
     def list_beside(self, relative: str) -> Sequence["SourceFile"]:
-        """Return the files in a folder below the folder of this one, sorted by name."""
+        """Return the files in a folder, given as for `beside`, sorted by name."""
         ...
 
 
