@@ -40,8 +40,9 @@ from wakelog.exchange.claude_code_records import (
     MessageUsage,
     Surroundings,
     Titles,
-    are_objects,
+    digest_of_record,
     fingerprint_of,
+    has_user_content,
     is_queued_prompt,
     is_reply_line,
     is_tool_use,
@@ -137,13 +138,16 @@ class Conversation:
         self._timestamp = timestamp_of(value.get("timestamp"), self._timestamp)
         yield from self._environment_entries(value, key)
         match value:
-            case {"type": "user", "message": {"content": [_, *_] | str()}} if are_objects(value["message"]["content"]):
+            case {"type": "user"} if has_user_content(value):
                 yield from self._user_entries(value, key)
             case {"type": "summary", "message": {"content": str(text)}} if self._boundary is not None and text:
                 yield self._compaction(value, key, text)
             case {"type": "attachment", "attachment": {"type": "queued_command"} as queued} if is_queued_prompt(queued):
                 blocks = blocks_of(queued["prompt"])
                 yield self._user_message(value, key, blocks, is_meta=queued.get("isMeta") is True)
+            case {"data": {"type": "agent_progress", "agentId": str(agent_id)}, "parentToolUseID": str(call)}:
+                yield self._other_entry(value, key)
+                yield from self._spawn(self._around.children.get(agent_id), self._open_call(call))
             case _:
                 yield self._other_entry(value, key)
         if isinstance(value.get("parentUuid"), str):
@@ -153,7 +157,8 @@ class Conversation:
         """Return what identifies a record; None if it is a repetition of an earlier one."""
         uuid = record.value.get("uuid")
         if not isinstance(uuid, str) or not uuid:
-            return f"{self._around.session}:{record.offset}"
+            # Not the id of the session: it may stand only in a later record, which is not written yet.
+            return f"{record.offset}:{digest_of_record(record.value)}"
         if self._draft is not None and uuid in self._draft.fingerprints:
             is_same = self._draft.fingerprints[uuid] == fingerprint_of(record.value)
             return None if is_same else f"{uuid}:{record.offset}"
@@ -387,8 +392,13 @@ class Conversation:
         return ImportedEntry(body)
 
     def _target(self, value: JsonObject, *, is_prompt: bool = False) -> int:
-        """Return the generation that a record follows. A prompt without a parent begins the conversation anew."""
+        """Return the generation that a record follows. A prompt without a parent begins the conversation anew.
+
+        The parent of a record that is written again is where the record was before, so it follows the current one.
+        """
         parent = value.get("parentUuid")
+        if self._tree.of(value.get("uuid")) is not None:
+            return self._tree.current
         if is_prompt and self._has_parents and "parentUuid" in value and parent is None:
             return 0
         found = self._tree.of(parent)

@@ -4,11 +4,10 @@ A line of a message does not say whether another one follows, and a sub-agent in
 of its records. Only ids, offsets and line numbers are kept.
 """
 
-import hashlib
 from collections.abc import Iterable
 
 from wakelog.exchange.claude_code_content import blocks_of, joined_text, object_of, text_of, user_parts
-from wakelog.exchange.claude_code_records import Titles, is_reply_line, message_id_of
+from wakelog.exchange.claude_code_records import Titles, digest_of_record, is_reply_line, message_id_of
 from wakelog.exchange.records import JsonRecord, Record
 from wakelog.exchange.sessions import timestamp_of
 from wakelog.log.content import JsonObject
@@ -62,7 +61,7 @@ class Facts:
 
     def add(self, value: JsonObject) -> None:
         """Take note of the next record; of each fact the first value counts."""
-        self.digest = self.digest or hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self.digest = self.digest or digest_of_record(value)
         self.session = self.session or text_of(value.get("sessionId"))
         self.timestamp = self.timestamp or timestamp_of(value.get("timestamp"))
         self.cwd = self.cwd or text_of(value.get("cwd"))
@@ -93,15 +92,13 @@ class Plan:
         self._calls_by_task: dict[int, str] = {}
         self._titles = Titles()
         self._summaries: dict[str, str] = {}
-        self._summary: str | None = None
+        self._uuids: set[int] = set()
         for record in records:
             if isinstance(record, Record):
                 self._add(record)
-
-    @property
-    def title(self) -> str | None:
-        """The title of the session."""
-        return self._titles.title or self._summary
+        own = [title for leaf, title in self._summaries.items() if title and hash(leaf) in self._uuids]
+        self._uuids.clear()
+        self.title = self._titles.title or (own[-1] if own else None)
 
     def sidechain_of(self, value: JsonObject) -> int | None:
         """Return the number of the sidechain that a record belongs to; None if it is of the main conversation."""
@@ -123,10 +120,10 @@ class Plan:
     def _add_title(self, value: JsonObject) -> None:
         if value.get("type") == "summary" and "message" not in value:
             self._summaries[text_of(value.get("leafUuid"))] = text_of(value.get("summary"))
-            return
-        self._titles.changed_by(value, lambda _: False)
-        if self._summaries and text_of(value.get("uuid")) in self._summaries:
-            self._summary = self._summaries[value["uuid"]] or self._summary
+        elif isinstance(value.get("uuid"), str):
+            self._uuids.add(hash(value["uuid"]))
+        else:
+            self._titles.changed_by(value, lambda _: False)
 
     def _add_calls(self, value: JsonObject) -> None:
         """Take note of the calls that start sub-agents, and of records that say which sub-agent a call started."""

@@ -1,5 +1,6 @@
 """Records of Claude Code: what they are, the lines of one message of the model as a draft of its reply, and titles."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,11 @@ def message_id_of(value: JsonObject) -> str:
     return text_of(object_of(value.get("message")).get("id"))
 
 
+def digest_of_record(value: JsonObject) -> str:
+    """Return a digest of a record that has no id of its own."""
+    return hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
 def fingerprint_of(value: JsonObject) -> int:
     """Return a number that is equal for a record and its repetition, in which the tool may change version or usage."""
     message = object_of(value.get("message"))
@@ -48,16 +54,23 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
 
 
-def are_objects(content: Any) -> bool:
-    """Return whether a content is text, or blocks that are all objects."""
-    return isinstance(content, str) or all(isinstance(block, dict) for block in content)
+def has_user_content(value: JsonObject) -> bool:
+    """Return whether a record is a message in the user role that the model saw."""
+    content = object_of(value.get("message")).get("content")
+    is_hidden = value.get("isVisibleInTranscriptOnly") is True and value.get("isCompactSummary") is not True
+    return not is_hidden and _is_content(content)
+
+
+def _is_content(content: object) -> bool:
+    """Return whether a value is a text, or blocks that are all objects."""
+    if isinstance(content, list):
+        return bool(content) and all(isinstance(block, dict) for block in content)
+    return isinstance(content, str)
 
 
 def is_queued_prompt(queued: JsonObject) -> bool:
     """Return whether a queued command is a text of a person, which was handed to the model in the middle of a turn."""
-    prompt = queued.get("prompt")
-    is_message = isinstance(prompt, str | list) and bool(prompt) and are_objects(prompt)
-    return is_message and queued.get("commandMode", "prompt") == "prompt"
+    return _is_content(queued.get("prompt")) and queued.get("commandMode", "prompt") == "prompt"
 
 
 def is_tool_use(block: Any) -> bool:
@@ -86,14 +99,15 @@ class MessageUsage:
         return _usage_since(earlier, usage) if is_rest else None
 
 
-def _usage_since(earlier: Usage, usage: Usage) -> Usage:
-    """Return what a later line of a message counts in addition to an earlier one."""
-    return Usage(
+def _usage_since(earlier: Usage, usage: Usage) -> Usage | None:
+    """Return what a later line of a message counts in addition to an earlier one; None if it counts nothing more."""
+    rest = Usage(
         input_tokens=max(0, usage.input_tokens - earlier.input_tokens),
         output_tokens=max(0, usage.output_tokens - earlier.output_tokens),
         cache_read_tokens=max(0, usage.cache_read_tokens - earlier.cache_read_tokens),
         cache_write_tokens=max(0, usage.cache_write_tokens - earlier.cache_write_tokens),
     )
+    return rest if rest != Usage() else None
 
 
 class Draft:
@@ -104,13 +118,13 @@ class Draft:
         self.end = end
         self.key = self._last_key = key
         self.held: list[JsonRecord] = []
-        self.fingerprints = {first.value.get("uuid"): fingerprint_of(first.value)}
+        self.fingerprints = {text_of(first.value.get("uuid")): fingerprint_of(first.value)}
 
     def add(self, line: Record, key: str) -> None:
         """Add the next line of the message."""
         self.lines.append(line)
         self._last_key = key
-        self.fingerprints[line.value.get("uuid")] = fingerprint_of(line.value)
+        self.fingerprints[text_of(line.value.get("uuid"))] = fingerprint_of(line.value)
 
     @property
     def first(self) -> JsonObject:
