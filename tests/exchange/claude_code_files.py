@@ -118,7 +118,8 @@ def check_sessions(file):
 
 def _check_tree(found):
     """Check that ids are unique, parents precede children, and each result belongs to an open tool call."""
-    seen, open_calls = {""}, set()
+    seen: set[str] = {""}
+    open_calls: set[tuple[str | None, str]] = set()
     for entry in found:
         assert entry.id not in seen
         assert entry.parent_id in seen

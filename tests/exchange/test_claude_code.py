@@ -180,32 +180,36 @@ def test_a_call_without_a_result_stays_open():
 _SPILLED = {"toolUseResult": {"persistedOutputPath": f"/home/x/.claude/projects/p/{SESSION}/tool-results/b1.txt"}}
 
 
-def _with_spilled(others, more=None):
-    records = (
-        line("a1", None, "m1", call("c1")),
-        result("r1", "a1", "c1", "<persisted-output>…", **(more or _SPILLED)),
-    )
-    return entries(*records, path=f"/p/{SESSION}.jsonl", others=others)
-
-
 def test_the_whole_output_of_a_tool_is_kept_behind_the_part_that_the_model_saw():
-    found = _with_spilled({f"{SESSION}/tool-results/b1.txt": "whole ü".encode()})
-    *_, shown, whole = found
+    records = (line("a1", None, "m1", call("c1")), result("r1", "a1", "c1", "<persisted-output>…", **_SPILLED))
+    others = {f"{SESSION}/tool-results/b1.txt": "whole ü".encode()}
+    *_, shown, whole = entries(*records, path=f"/p/{SESSION}.jsonl", others=others)
     assert (shown.message.text, shown.message.truncated) == ("<persisted-output>…", True)
     assert (whole.custom_type, whole.in_context) == ("claude-code:tool-output", False)
     assert whole.content == (Text(text="whole ü"),)
     assert whole.data == {"toolCallId": "c1"}
 
 
-@pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../secret.txt", "..", "tool-results/../../secret.txt", "a\\..", "", 7]
-)
+class _WatchedFile(MemoryFile):
+    """A file that records which other files were asked for."""
+
+    def __init__(self, raw, path):
+        super().__init__(raw, path)
+        self.asked = []
+
+    def beside(self, relative):
+        self.asked.append(relative)
+        return super().beside(relative)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x.txt", "..", "tool-results/../../x.txt", "a\\..", "", 7])
 def test_a_spilled_output_is_never_read_from_elsewhere(path):
-    """Only a file in the session's own folder of results is read, whatever the record names."""
-    others = {"secret.txt": b"x", "passwd": b"x", f"{SESSION}/secret.txt": b"x"}
-    found = _with_spilled(others, {"toolUseResult": {"persistedOutputPath": path}})
-    assert named(found)[-1] == "result"
-    assert not found[-1].message.truncated
+    """Only a file in the session's own folder of results is asked for, whatever the record names."""
+    spilled = {"toolUseResult": {"persistedOutputPath": path}}
+    records = (line("a1", None, "m1", call("c1")), result("r1", "a1", "c1", **spilled))
+    file = _WatchedFile(jsonl(*records), f"/p/{SESSION}.jsonl")
+    assert named(entries_of(next(iter(read_sessions(file)))))[-1] == "result"
+    assert set(file.asked) <= {f"{SESSION}/tool-results/passwd", f"{SESSION}/tool-results/x.txt"}
 
 
 # ── messages in the user role ────────────────────────────────────────────────────────────────────

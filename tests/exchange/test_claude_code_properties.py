@@ -4,8 +4,10 @@ A file that has grown is imported again: everything that was imported before com
 same ids and content, followed by what is new.
 """
 
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exchange.claude_code_files import (
@@ -33,12 +35,16 @@ def _main_entries(raw, path, known=()):
 
 def _check_growth(raw, path, cuts):
     """Import the beginning of a file up to each of the cuts, in order, each time with what is known by then."""
-    before = []
+    before: list[list[Any]] = [[]]
     for cut in cuts:
-        found = _main_entries(raw[:cut], path, {entry.id for entry in before})
-        assert found[: len(before)] == before
-        before = found
-    return before
+        known = {entry.id for found in before for entry in found}
+        sessions = read_sessions(MemoryFile(raw[:cut], path), known.__contains__)
+        after = [entries_of(session) for session in sessions]
+        assert len(after) >= len(before)
+        for found, earlier in zip(after, before, strict=False):
+            assert found[: len(earlier)] == earlier
+        before = after
+    return before[0]
 
 
 def _line_ends(raw):
@@ -171,17 +177,21 @@ def _with_change(draw, value):
         if draw(st.integers(0, 4)) == 0:
             return {name: each for name, each in value.items() if name != key}
         return {**value, key: _with_change(draw, value[key])}
+    if isinstance(value, bool):
+        return not value
     if isinstance(value, list) and value and draw(st.integers(0, 3)):
         at = draw(st.integers(0, len(value) - 1))
         return [*value[:at], _with_change(draw, value[at]), *value[at + 1 :]]
     return draw(_VALUES)
 
 
+@settings(max_examples=200)
 @given(st.lists(_RECORDS | _mutated(), max_size=12), st.binary(max_size=20))
 def test_no_content_raises_and_every_record_is_accounted_for(records, noise):
     check_sessions(MemoryFile(source(*records).content() + noise))
 
 
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(CONVERSATION) | _mutated(), max_size=14), st.lists(st.integers(0, 14), max_size=3))
 def test_strange_files_that_grow(records, cuts):
     raw = source(*records).content()

@@ -99,6 +99,7 @@ def test_samples_are_detected(name):
 
 
 def test_samples_of_other_tools_are_not_detected():
+    assert SAMPLES is not None
     others = [path for path in SAMPLES.rglob("*.jsonl") if "claude" not in str(path)]
     assert others
     for path in others:

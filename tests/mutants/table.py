@@ -5,6 +5,7 @@ from tests.mutants.in_blobs import IN_BLOBS
 from tests.mutants.in_catalogs import IN_CATALOGS
 from tests.mutants.in_channels import IN_CHANNELS
 from tests.mutants.in_chat import IN_CHAT
+from tests.mutants.in_claude_code import IN_CLAUDE_CODE
 from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
@@ -33,7 +34,7 @@ MUTANTS = (
     *(*IN_LOG, *IN_TREE, *IN_PROJECTIONS, *IN_DECIDE, *IN_REDACTION, *IN_DAMAGE, *IN_WATCHER),
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
-    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
+    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLAUDE_CODE, *IN_CLI, *IN_CHAT),
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (

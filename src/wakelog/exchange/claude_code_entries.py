@@ -316,7 +316,10 @@ class Conversation:
             duration_ms=result_duration_ms(value),
             truncated=spilled is not None,
         )
-        yield self._add_in_place(key, place, value, message=result)
+        identity, parent_id = entry_id(TOOL, key, self._timestamp), self._tree.last_entry(place)
+        yield ImportedEntry(Message(id=identity, parent_id=parent_id, timestamp=self._timestamp, message=result))
+        self._tree.extend(identity, place)
+        self._put(value, place)
         if spilled is not None:
             body = self._custom(f"{key}:output", "tool-output", {"toolCallId": opened.call.id}, place)
             yield ImportedEntry(msgspec.structs.replace(body, content=(Text(text=spilled),)), records=0)
@@ -325,17 +328,6 @@ class Conversation:
         for item in self._spawn(self._around.children.get(agent_id), opened):
             if isinstance(item, ImportedEntry):
                 yield item
-
-    def _add_in_place(self, key: str, place: int, value: JsonObject, *, message: ToolResult) -> ImportedEntry:
-        body = Message(
-            id=entry_id(TOOL, key, self._timestamp),
-            parent_id=self._tree.last_entry(place),
-            timestamp=self._timestamp,
-            message=message,
-        )
-        self._tree.extend(body.id, place)
-        self._put(value, place)
-        return ImportedEntry(body)
 
     def _spilled_text(self, value: JsonObject) -> str | None:
         """Return the whole output of a tool from the file that it was written to; None if there is no such file."""

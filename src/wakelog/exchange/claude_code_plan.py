@@ -103,7 +103,8 @@ class Plan:
     def sidechain_of(self, value: JsonObject) -> int | None:
         """Return the number of the sidechain that a record belongs to; None if it is of the main conversation."""
         uuid = value.get("uuid")
-        return self._sidechain_of.get(hash(uuid)) if value.get("isSidechain") is True else None
+        is_marked = value.get("isSidechain") is True and isinstance(uuid, str)
+        return self._sidechain_of.get(hash(uuid)) if is_marked else None
 
     def _add(self, record: Record) -> None:
         value = record.value
