@@ -85,7 +85,6 @@ class Conversation:
         self._draft: Draft | None = None
         self._message_end = -1
         self._timestamp = ""
-        self._fingerprints: dict[int, int] = {}
         self._environment: JsonObject = {}
         self._calls: dict[str, list[_OpenCall]] = {}
         self._child_calls = {child.call: child for child in surroundings.children.values() if child.call}
@@ -165,7 +164,7 @@ class Conversation:
         generation = self._tree.of(uuid)
         if generation is None:
             return uuid
-        if self._fingerprints.get(hash(uuid)) != fingerprint_of(record.value):
+        if not self._tree.has_same(uuid, fingerprint_of(record.value)):
             return f"{uuid}:{record.offset}"
         compacted, compaction_key, names_kept = self._compacted
         # After a compaction, some versions write the records that it keeps once more.
@@ -173,10 +172,7 @@ class Conversation:
 
     def _put(self, value: JsonObject, generation: int) -> None:
         """Take note of where a record is, and of its content, by which a repetition is recognised."""
-        uuid = value.get("uuid")
-        if isinstance(uuid, str):
-            self._tree.put(uuid, generation)
-            self._fingerprints[hash(uuid)] = fingerprint_of(value)
+        self._tree.put(value.get("uuid"), generation, fingerprint_of(value))
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 

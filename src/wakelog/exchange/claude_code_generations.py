@@ -6,6 +6,8 @@ next one; its entries form a chain. A record whose parent is in the current gene
 parent is in another generation is a rewind: it begins a branch at the end of that generation.
 """
 
+from array import array
+
 
 class Generations:
     """The generations of a session: for each the first entry, the last entry and the generation before it.
@@ -18,8 +20,10 @@ class Generations:
         self._first: list[str] = [""]
         self._last: list[str] = [""]
         self._before: list[int] = [0]
-        # By hash: the uuids of a million records would take more memory than the rest of the import.
-        self._by_uuid: dict[int, int] = {}
+        # Records by number, numbers by hash: the uuids of a million records would take more memory than all the rest.
+        self._numbers: dict[int, int] = {}
+        self._generations = array("I")
+        self._fingerprints = array("q")
 
     @property
     def tip(self) -> str:
@@ -28,12 +32,24 @@ class Generations:
 
     def of(self, uuid: object) -> int | None:
         """Return the generation of a record; None if there is no such record."""
-        return self._by_uuid.get(hash(uuid)) if isinstance(uuid, str) else None
+        number = self._numbers.get(hash(uuid)) if isinstance(uuid, str) else None
+        return None if number is None else self._generations[number]
 
-    def put(self, uuid: object, generation: int) -> None:
-        """Record the generation of a record."""
-        if isinstance(uuid, str):
-            self._by_uuid[hash(uuid)] = generation
+    def has_same(self, uuid: str, fingerprint: int) -> bool:
+        """Return whether the record with this uuid has this fingerprint."""
+        number = self._numbers.get(hash(uuid))
+        return number is not None and self._fingerprints[number] == fingerprint
+
+    def put(self, uuid: object, generation: int, fingerprint: int) -> None:
+        """Record the generation of a record, and a fingerprint of its content."""
+        if not isinstance(uuid, str):
+            return
+        number = self._numbers.setdefault(hash(uuid), len(self._generations))
+        if number == len(self._generations):
+            self._generations.append(generation)
+            self._fingerprints.append(fingerprint)
+        else:
+            self._generations[number], self._fingerprints[number] = generation, fingerprint
 
     def last_entry(self, generation: int) -> str:
         """Return the id of the last entry of a generation."""
