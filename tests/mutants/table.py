@@ -5,6 +5,7 @@ from tests.mutants.in_blobs import IN_BLOBS
 from tests.mutants.in_catalogs import IN_CATALOGS
 from tests.mutants.in_channels import IN_CHANNELS
 from tests.mutants.in_chat import IN_CHAT
+from tests.mutants.in_claude_code import IN_CLAUDE_CODE
 from tests.mutants.in_cli import IN_CLI
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
@@ -38,6 +39,7 @@ MUTANTS = (
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
     *IN_PI,
     *IN_OPENCODE,
+    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLAUDE_CODE, *IN_CLI, *IN_CHAT),
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (
@@ -46,5 +48,5 @@ MUST_BREAK = (
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
     *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23)),
-    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 10)),
+    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
 )
