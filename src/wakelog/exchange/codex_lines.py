@@ -94,16 +94,16 @@ def find_header(source: SourceFile, document: JsonObject | None) -> Header:
 
     Without a readable header, the id in the name of the file identifies the session, or else its first record.
     """
-    if document is not None:
-        return _header(_object(document.get("session")), None)
-    first: bytes | None = None
+    if document is not None and text_of(document["session"].get("id")):
+        return _header(document["session"], None)
+    first = None if document is None else _bytes_of(document["session"])
     for number, record in enumerate(json_records(source.lines())):
         if number >= _HEADER_RECORDS:
             break
         if isinstance(record, BadRecord):
             continue
-        first = first if first is not None else repr(record.value).encode("utf-8", "backslashreplace")
         value = record.value
+        first = first if first is not None else _bytes_of(value)
         if value.get("type") == "session_meta" and text_of(_object(value.get("payload")).get("id")):
             return _header(value["payload"], value.get("timestamp"))
         if _is_bare_header(value):
@@ -111,6 +111,10 @@ def find_header(source: SourceFile, document: JsonObject | None) -> Header:
     named = _NAMED_THREAD.search(_name_of(source))
     thread_id = named[1].lower() if named else digest_of(first or b"").partition(":")[2][:32]
     return Header(thread_id, thread_id, {}, started_ms_of(thread_id) or 0)
+
+
+def _bytes_of(value: JsonObject) -> bytes:
+    return repr(value).encode("utf-8", "backslashreplace")
 
 
 def _header(meta: JsonObject, written: Any) -> Header:

@@ -290,7 +290,8 @@ class Transcript:
         entries = self._entries
         entries.end_reply()
         self._in_turn = False
-        first = max(0, len(self._turns) - count) if isinstance(count, int) and count > 0 else len(self._turns)
+        is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
+        first = max(0, len(self._turns) - count) if is_count else len(self._turns)
         target = self._turns[first] if first < len(self._turns) else None
         if target is None:
             entries.add_verbatim(line)
