@@ -254,8 +254,11 @@ def test_usage_before_the_items():
 
 def test_usage_is_counted_once():
     """The event is sent again with new rate limits."""
-    bodies = entries(meta(), user("Go"), call("c1"), tokens(10, 10), tokens(10, 10), output("c1"), tokens(10, 10))
-    assert _inputs(bodies) == [10]
+    first = [call("c1"), tokens(10, 10), tokens(10, 10), output("c1"), tokens(10, 10)]
+    second = [reasoning(), tokens(10, 10), call("c2"), tokens(20, 30)]
+    bodies = entries(meta(), user("Go"), *first, *second)
+    assert _inputs(bodies) == [10, 20]
+    assert not [body for body in bodies if "token_count" in getattr(body, "custom_type", "")]
 
 
 def test_usage_without_a_reply_is_kept():

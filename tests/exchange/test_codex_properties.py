@@ -120,9 +120,10 @@ def test_usage_behind_the_results_does_not_change_the_id():
     assert (before[2].message.usage, after[2].message.usage.input_tokens) == (None, 10)
 
 
-def test_a_reply_that_was_still_growing_stays_beside_the_whole_one():
+@pytest.mark.parametrize(("records", "short_count", "whole_count"), [(LEGACY, 9, 14), (PAGINATED, 7, 9)])
+def test_a_reply_that_was_still_growing_stays_beside_the_whole_one(records, short_count, whole_count):
     """Nothing of the whole reply is lost where the shorter one was imported before."""
-    short, whole = entries(*LEGACY[:9]), entries(*LEGACY[:14])
+    short, whole = entries(*records[:short_count]), entries(*records[:whole_count])
     assert short[-1].id != whole[-1].id
     assert short[-1].parent_id == whole[-1].parent_id
     assert whole[-1].message.parts[: len(short[-1].message.parts)] == short[-1].message.parts

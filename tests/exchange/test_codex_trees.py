@@ -105,13 +105,15 @@ def test_a_rollback_branches_before_the_dropped_turns(turns, left):
     assert {"one", "2", "3"} <= {message.text for message in messages(bodies)}
 
 
-def test_a_message_during_a_turn_does_not_begin_one():
+@pytest.mark.parametrize(("turns", "left"), [(1, ["one", "1", "new"]), (2, ["new"])])
+def test_a_message_during_a_turn_does_not_begin_one(turns, left):
     def turn(*records):
         return [event("task_started"), *records, event("task_complete")]
 
     steered = turn(user("two"), call("c1"), user("and that"), output("c1"), answer("2"))
-    records = [meta(), *turn(user("one"), answer("1")), *steered, event("thread_rolled_back", num_turns=1), user("new")]
-    assert _texts_of_branch(entries(*records)) == ["one", "1", "new"]
+    rollback = event("thread_rolled_back", num_turns=turns)
+    records = [meta(), *turn(user("one"), answer("1")), *steered, rollback, user("new")]
+    assert _texts_of_branch(entries(*records)) == left
 
 
 @pytest.mark.parametrize("turns", [None, 0, -1, "2", True, 1.5])

@@ -6,6 +6,7 @@ from tests.mutants.in_catalogs import IN_CATALOGS
 from tests.mutants.in_channels import IN_CHANNELS
 from tests.mutants.in_chat import IN_CHAT
 from tests.mutants.in_cli import IN_CLI
+from tests.mutants.in_codex import IN_CODEX
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
 from tests.mutants.in_decide import IN_DECIDE
@@ -34,6 +35,7 @@ MUTANTS = (
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
+    *IN_CODEX,
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (
@@ -42,5 +44,5 @@ MUST_BREAK = (
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
     *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23)),
-    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 10)),
+    *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
 )
