@@ -19,6 +19,7 @@ from tests.exchange.codex_records import (
     checked,
     entries,
     event,
+    item,
     line,
     messages,
     meta,
@@ -43,6 +44,7 @@ from wakelog.exchange.sessions import ImportedEntry, SkippedRecords, session_id
 from wakelog.log.content import Note, Text
 from wakelog.log.entry import (
     Compaction,
+    Custom,
     Head,
     Message,
     SessionRenamed,
@@ -105,15 +107,45 @@ def test_a_rollback_branches_before_the_dropped_turns(turns, left):
     assert {"one", "2", "3"} <= {message.text for message in messages(bodies)}
 
 
-@pytest.mark.parametrize(("turns", "left"), [(1, ["one", "1", "new"]), (2, ["new"])])
-def test_a_message_during_a_turn_does_not_begin_one(turns, left):
-    def turn(*records):
-        return [event("task_started"), *records, event("task_complete")]
+@pytest.mark.parametrize(
+    ("turns", "left"),
+    [(1, ["base", "one", "1", "more", "two", "", "new"]), (2, ["base", "one", "1", "new"]), (3, ["base", "new"])],
+)
+def test_a_rollback_drops_the_context_of_its_prompts(turns, left):
+    """A message during a turn counts as well. The context before the first prompt stays."""
 
-    steered = turn(user("two"), call("c1"), user("and that"), output("c1"), answer("2"))
+    def note(text):
+        return item("message", role="developer", content=[{"type": "input_text", "text": text}])
+
+    first = [
+        event("task_started"),
+        note("base"),
+        turn_context(),
+        user("one"),
+        answer("1"),
+        event("task_complete"),
+    ]
+    steered = [event("task_started"), note("more"), user("two"), call("c1"), user("and that"), output("c1", "")]
     rollback = event("thread_rolled_back", num_turns=turns)
-    records = [meta(), *turn(user("one"), answer("1")), *steered, rollback, user("new")]
-    assert _texts_of_branch(entries(*records)) == left
+    assert _texts_of_branch(entries(meta(), *first, *steered, rollback, user("new"))) == left
+
+
+def test_messages_between_agents():
+    """As response items, and as lines of their own; both begin a turn."""
+    content = [{"type": "input_text", "text": "Do it"}, {"type": "encrypted_content", "encrypted_content": "g"}]
+    sent = item("agent_message", id="am_1", author="/root", recipient="/root/worker", content=content)
+    plain = line("inter_agent_communication", {"author": "/root", "recipient": "/root/worker", "content": "And that"})
+    secret = line("inter_agent_communication", {"author": "/root", "content": "", "encrypted_content": "g"})
+    bodies = entries(meta(), sent, answer("Yes"), plain, answer("Too"), secret)
+    notes = [message for message in messages(bodies) if isinstance(message, Note)]
+    assert [(note.text, note.custom_type) for note in notes] == [
+        ("Do it", "codex:agent_message"),
+        ("And that", "codex:agent_message"),
+        ("", "codex:agent_message"),
+    ]
+    assert [body.data for body in bodies[1:] if isinstance(body, Custom)] == [sent, plain, secret]
+    rolled_back = entries(meta(), sent, answer("Yes"), plain, event("thread_rolled_back", num_turns=1), user("new"))
+    assert _texts_of_branch(rolled_back) == ["Do it", "Yes", "new"]
 
 
 @pytest.mark.parametrize("turns", [None, 0, -1, "2", True, 1.5])

@@ -52,10 +52,10 @@ class Transcript:
         self._entries = EntryBuilder(started)
         self._last_settings: dict[str, bytes] = {}
         self._was_compacted = False
-        # The tip before each turn with a prompt, the tip before the current turn, and whether that has a prompt.
-        self._turns: list[str | None] = []
-        self._turn_tip: str | None = None
-        self._in_turn = self._turn_has_prompt = False
+        # Where a rollback continues: for each prompt, the entry before it and before the context added for it.
+        self._points: list[str | None] = []
+        self._is_in_context = False
+        self._context_tip: str | None = None
 
     def read(self, lines: Iterable[LineItem]) -> Iterator[ImportedItem]:
         """Yield the entries of the lines, and what is not an entry."""
@@ -90,6 +90,8 @@ class Transcript:
                 self._take_compaction(line, payload)
             case "token_usage_record":
                 entries.take_usage_record(line)
+            case "inter_agent_communication":
+                self._take_message(line, _as_agent_message(payload))
             case _:
                 entries.keep(line)
 
@@ -100,9 +102,11 @@ class Transcript:
         if not isinstance(kind, str) or kind not in ITEM_TYPES or kind == "ghost_snapshot":
             entries.keep(line)
         elif is_from_model(item):
+            self._is_in_context = False
             entries.note_displayed(item)
             entries.extend_reply(line, item)
         elif kind in RESULT_TYPES:
+            self._is_in_context = False
             entries.end_reply(may_wait=True)
             entries.take_result(line, item)
         else:
@@ -110,14 +114,19 @@ class Transcript:
 
     def _take_message(self, line: Line, item: JsonObject) -> None:
         entries, message = self._entries, input_message(item)
-        is_prompt = isinstance(message, Prompt)
+        is_prompt, is_from_agent = isinstance(message, Prompt), item.get("type") == "agent_message"
         entries.note_displayed(item, is_prompt=is_prompt)
         entries.end_reply()
-        if is_prompt:
-            if not (self._in_turn and self._turn_has_prompt):
-                self._turns.append(self._turn_tip if self._in_turn else entries.tip)
-            self._turn_has_prompt = True
+        if is_prompt or is_from_agent:
+            has_context = self._is_in_context and bool(self._points)
+            self._points.append(self._context_tip if has_context else entries.tip)
+        elif not self._is_in_context:
+            self._context_tip = entries.tip
+        self._is_in_context = not (is_prompt or is_from_agent)
         entries.add_message(entries.new_id(line, identity_of(item)), message)
+        if is_from_agent:
+            # Author and recipient have no place in a message.
+            entries.add_verbatim(line, suffix=":line", records=0)
 
     # ── settings and compactions ─────────────────────────────────────────────────────────────────
 
@@ -147,6 +156,7 @@ class Transcript:
 
     def _take_compaction(self, line: Line, payload: JsonObject) -> None:
         entries = self._entries
+        self._is_in_context = False
         history = list(objects_in(payload.get("replacement_history")))
         summary = text_of(payload.get("message"))
         # The model sees the summary behind an introduction, as the last such message.
@@ -213,11 +223,9 @@ class Transcript:
         match event.get("type"):
             case "task_started" | "turn_started":
                 self._entries.end_reply()
-                self._in_turn, self._turn_has_prompt, self._turn_tip = True, False, self._entries.tip
                 self._entries.add_verbatim(line)
             case "task_complete" | "turn_complete":
                 self._entries.end_reply()
-                self._in_turn = False
                 self._entries.add_verbatim(line)
                 self._add_failure(line, event.get("error"))
             case "error":
@@ -275,7 +283,6 @@ class Transcript:
     def _take_abort(self, line: Line, event: JsonObject) -> None:
         entries = self._entries
         entries.end_reply()
-        self._in_turn = False
         body = Cancelled(
             id=entries.new_id(line, line.identity),
             parent_id=entries.tip,
@@ -286,17 +293,21 @@ class Transcript:
         entries.add_verbatim(line, suffix=":event", records=0)
 
     def _take_rollback(self, line: Line, count: Any) -> None:
-        """Continue before the turns that were dropped; these stay as a branch."""
+        """Continue before the last prompts; these stay as a branch.
+
+        As for Codex itself, each message of a person counts, also one during a turn. The context that was added for a
+        dropped prompt is dropped with it, except before the first prompt.
+        """
         entries = self._entries
         entries.end_reply()
-        self._in_turn = False
         is_count = isinstance(count, int) and not isinstance(count, bool) and count > 0
-        first = max(0, len(self._turns) - count) if is_count else len(self._turns)
-        target = self._turns[first] if first < len(self._turns) else None
+        first = max(0, len(self._points) - count) if is_count else len(self._points)
+        target = self._points[first] if first < len(self._points) else None
         if target is None:
             entries.add_verbatim(line)
             return
-        del self._turns[first:]
+        del self._points[first:]
+        self._is_in_context = False
         entries.forget_calls()
         entries.tip = target
         body = Head(id=entries.new_id(line), parent_id=target, timestamp=entries.timestamp, target_id=target)
@@ -320,3 +331,11 @@ def _input_text(item: JsonObject) -> str:
     if item.get("type") != "message" or item.get("role") == "assistant":
         return ""
     return "".join(part.text for part in input_message(item).parts if isinstance(part, Text))
+
+
+def _as_agent_message(payload: JsonObject) -> JsonObject:
+    """Return a message between agents, which versions of mid-2026 write as a line of its own, as the model saw it."""
+    content = [{"type": "input_text", "text": text_of(payload.get("content"))}]
+    if "encrypted_content" in payload:
+        content.append({"type": "encrypted_content", "encrypted_content": payload["encrypted_content"]})
+    return {"type": "agent_message", "id": payload.get("id"), "content": content}
