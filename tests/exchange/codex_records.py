@@ -6,6 +6,7 @@ from tests.exchange.samples import MemoryFile, account_of, jsonl
 from wakelog.exchange.codex import read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry, SkippedRecords
+from wakelog.log.codec import encode
 from wakelog.log.content import Reply, ToolResult
 from wakelog.log.entry import KnownBody, Message, Node
 
@@ -180,6 +181,7 @@ def checked(session: ForeignSession, records: int) -> list[KnownBody]:
     ids: set[str] = set()
     for number, body in enumerate(bodies):
         assert body.id not in ids
+        assert encode(body)
         assert (body.parent_id in nodes) if number else body.parent_id is None
         assert body.parent_id is not None or number == 0
         ids.add(body.id)

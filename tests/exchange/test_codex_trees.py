@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.exchange.codex_records import (
     BARE,
@@ -15,6 +16,7 @@ from tests.exchange.codex_records import (
     THREAD,
     TURN,
     answer,
+    at,
     call,
     checked,
     entries,
@@ -41,15 +43,20 @@ from wakelog.exchange.codex import (
 )
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedEntry, SkippedRecords, session_id
+from wakelog.log.codec import decode, encode
 from wakelog.log.content import Note, Text
 from wakelog.log.entry import (
     Compaction,
     Custom,
+    Entry,
     Head,
     Message,
+    SessionHeader,
     SessionRenamed,
     Spawned,
 )
+from wakelog.log.tree import Tree
+from wakelog.projections.context import build_context
 
 # ── compaction, rollback ─────────────────────────────────────────────────────────────────────────
 
@@ -155,6 +162,26 @@ def test_a_rollback_that_makes_no_sense_is_kept(turns):
     assert _texts_of_branch(bodies) == ["old", "x", "new"]
 
 
+def test_entries_make_a_sound_log():
+    """Written behind a session header, entries are a tree without damage, and its context is what the model saw."""
+    history = [user("one")["payload"]]
+    records = [
+        *(meta(), turn_context(), user("one"), answer("1"), user("two"), call("c1"), output("c1")),
+        *(event("thread_rolled_back", num_turns=1), user("three"), answer("3")),
+        *(line("compacted", {"message": "Summary", "replacement_history": history}), user("four"), reasoning()),
+        *(event("patch_apply_end", call_id="c2"), call("c2"), output("c2"), answer("4")),
+    ]
+    header = SessionHeader(id="s", timestamp=at(0), version=1)
+    bodies = [header, *(replace(body, parent_id=body.parent_id or "s") for body in entries(*records))]
+    lines = [encode(body) for body in bodies]
+    tree = Tree().add_all(Entry(raw, decode(raw), seq) for seq, raw in enumerate(lines))
+    assert not tree.damage
+    branch = tree.branch(tree.head)
+    assert [message.text for message in build_context(branch).messages] == ["Summary", "one", "four", "", "done", "4"]
+    whole = [node.value.message.text for node in branch.nodes if isinstance(node.value, Message)]
+    assert whole == ["one", "1", "three", "3", "one", "four", "", "done", "4"]
+
+
 # ── forks and sub-agents ─────────────────────────────────────────────────────────────────────────
 
 
@@ -197,6 +224,20 @@ def test_a_base_that_is_not_found_is_reported(others):
     items = list(read_raw(jsonl(*_fork()), "rollout-x.jsonl", others).items)
     (report,) = [each for each in items if isinstance(each, SkippedRecords)]
     assert (report.kind, report.count, THREAD in report.reason) == ("history_base", 0, True)
+
+
+def test_a_reverted_thread_is_a_branch_of_the_same_session():
+    """Both files have the id of the thread; no line of one has the id of a line of the other, except those before."""
+    base = {"thread_id": THREAD, "end_ordinal_exclusive": 5}
+    header = {**meta(history_mode="paginated", history_base=base), "timestamp": at(300), "ordinal": 5}
+    own = [header, {**user("Instead"), "ordinal": 6}, {**event("task_complete"), "ordinal": 7}]
+    name = f"rollout-2026-11-16T18-09-22-{THREAD}.jsonl"
+    session = read_raw(jsonl(*own), f"rollout-x-{THREAD}_{CHILD}.jsonl", {name: jsonl(*PAGINATED)})
+    first = entries(*PAGINATED)
+    bodies = checked(session, 5 + 3)
+    assert (session.origin.id, session.started_ms) == (THREAD, read(*PAGINATED).started_ms)
+    assert bodies[:-3] == first[:6]
+    assert not {body.id for body in bodies[-3:]} & {body.id for body in first}
 
 
 def test_a_sub_agent_names_its_parent():

@@ -125,7 +125,7 @@ def _header(meta: JsonObject, written: Any) -> Header:
 
 
 def _started_ms(meta: JsonObject) -> int:
-    return started_ms_of(text_of(meta.get("id"))) or parse_ms(text_of(meta.get("timestamp"))) or 0
+    return started_ms_of(text_of(meta.get("id"))) or max(0, parse_ms(text_of(meta.get("timestamp"))) or 0)
 
 
 def _is_bare_header(value: JsonObject) -> bool:
