@@ -26,7 +26,7 @@ from tests.exchange.codex_records import (
     turn_context,
     user,
 )
-from tests.exchange.samples import MemoryFile, jsonl, needs_samples, sample
+from tests.exchange.samples import MemoryFile, account_of, jsonl, needs_samples, sample
 from tests.exchange.test_codex_samples import NAMES
 from wakelog.exchange.codex import is_codex, why_refused
 from wakelog.exchange.records import json_records
@@ -215,6 +215,25 @@ def _check_any(records):
     assert is_codex(head) in (True, False)
     if why_refused(head) is None and "items" not in records[0]:
         checked(read_raw(raw), len(records))
+
+
+def test_lone_surrogates():
+    """JSON may hold them as escapes; a reader must not fail where a text cannot be encoded."""
+    bad = "\ud800"
+    records = [
+        *(
+            meta(bad, cwd=bad),
+            turn_context(bad),
+            user(bad, id=bad),
+            reasoning(bad, id=bad),
+            answer(bad),
+            call(bad, bad),
+        ),
+        *(call("c2", "spawn_agent", json.dumps(bad)), output(bad, bad), output("c2", bad), event(bad, message=bad)),
+        *(event("agent_message", message=bad), line("compacted", {"message": bad}), line(bad, {}), {"type": bad}),
+    ]
+    session = read_raw(b"".join(json.dumps(record).encode() + b"\n" for record in records))
+    assert sum(account_of(session.items).values()) == len(records)
 
 
 @settings(max_examples=120, deadline=None)
