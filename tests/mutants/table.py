@@ -7,6 +7,7 @@ from tests.mutants.in_channels import IN_CHANNELS
 from tests.mutants.in_chat import IN_CHAT
 from tests.mutants.in_claude_code import IN_CLAUDE_CODE
 from tests.mutants.in_cli import IN_CLI
+from tests.mutants.in_codex import IN_CODEX
 from tests.mutants.in_damage import IN_DAMAGE
 from tests.mutants.in_databases import IN_DATABASES
 from tests.mutants.in_decide import IN_DECIDE
@@ -40,6 +41,7 @@ MUTANTS = (
     *IN_PI,
     *IN_OPENCODE,
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLAUDE_CODE, *IN_CLI, *IN_CHAT),
+    *IN_CODEX,
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (
