@@ -163,8 +163,8 @@ def only(entries: list[Any], kind: Any) -> Any:
 
 def own(record_id: str, records: list[dict[str, Any]]) -> str:
     """Return the entry id of a record."""
-    record = next(record for record in records if record.get("id") == record_id)
-    return entry_id("pi", record_id, record["timestamp"])
+    assert any(record.get("id") == record_id for record in records)
+    return entry_id("pi", record_id)
 
 
 def context_texts(entries: list[Any]) -> list[str]:

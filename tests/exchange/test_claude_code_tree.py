@@ -186,7 +186,7 @@ def _check_child(parent, child):
     found = entries_of(parent)
     (spawned,) = _spawned(found)
     (reply,) = messages(found, Reply)
-    assert spawned.child_session == session_id("claude-code", child.origin.id, child.started_ms)
+    assert spawned.child_session == session_id("claude-code", child.origin.id)
     assert (spawned.parent_id, spawned.reply_id, spawned.tool_call_id) == (reply.id, reply.id, "task1")
     origin = child.origin
     assert (origin.is_subagent, origin.parent, origin.parent_call) == (True, parent.origin.id, "task1")
@@ -248,7 +248,7 @@ def test_a_subagent_of_a_subagent():
     _, outer, nested = read_sessions(source(*PARENT, TASK_RESULT, path=PATH, others=others))
     assert nested.origin.parent == outer.origin.id
     (spawned,) = _spawned(entries_of(outer))
-    assert spawned.child_session == session_id("claude-code", nested.origin.id, nested.started_ms)
+    assert spawned.child_session == session_id("claude-code", nested.origin.id)
 
 
 @pytest.mark.parametrize("agent_id", ["../../x", "a/b", "", 7, None, "x" * 500])

@@ -164,8 +164,7 @@ def test_a_parent_names_the_session_of_its_sub_agent(name):
     sessions = by_id(folder(name))
     entries = entries_of(sessions["mom"])
     [spawned] = [entry for entry in entries if isinstance(entry, Spawned)]
-    kid = by_id(folder("kid.jsonl"))["kid"]
-    assert spawned.child_session == session_id("openclaw", "kid", kid.started_ms)
+    assert spawned.child_session == session_id("openclaw", "kid")
     assert (spawned.parent_id, spawned.reply_id, spawned.tool_call_id) == (entries[2].id, entries[2].id, "c1")
     check_entries(entries)
     assert tree_of(entries).damage == []

@@ -352,7 +352,7 @@ def _with_child():
 
 def _check_child(parent, child):
     (spawned,) = _of_type(entries_of(parent), Spawned)
-    assert spawned.child_session == session_id(TOOL, "ses_2", child.started_ms)
+    assert spawned.child_session == session_id(TOOL, "ses_2")
     assert (spawned.tool_call_id, spawned.reply_id) == ("c9", spawned.parent_id)
     assert (child.origin.parent, child.origin.parent_call, child.origin.is_subagent) == ("ses_1", "c9", True)
     assert child.agent == "explore"

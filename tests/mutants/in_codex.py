@@ -106,11 +106,11 @@ IN_CODEX = (
         (f"{TREES}::test_a_rollback_drops_the_context_of_its_prompts[3-left2]",),
     ),
     Mutant(
-        "codex: ids of copied lines depend on their time",
+        "codex: ids of copied lines depend on their file",
         "ST-9",
         f"{ENTRIES}.new_id",
-        "entry_id(TOOL, identity + suffix, self.origin)",
-        "entry_id(TOOL, identity + suffix, self.timestamp)",
+        "entry_id(TOOL, identity + suffix)",
+        "entry_id(TOOL, line.place + suffix)",
         (f"{TREES}::test_a_fork_by_copy_has_the_ids_of_its_ancestor",),
     ),
     Mutant(

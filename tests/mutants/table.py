@@ -17,8 +17,8 @@ from tests.mutants.in_leases import IN_LEASES
 from tests.mutants.in_log import IN_LOG
 from tests.mutants.in_mcp import IN_MCP
 from tests.mutants.in_openai import IN_OPENAI
-from tests.mutants.in_pi import IN_PI
 from tests.mutants.in_opencode import IN_OPENCODE
+from tests.mutants.in_pi import IN_PI
 from tests.mutants.in_processes import IN_PROCESSES
 from tests.mutants.in_projections import IN_PROJECTIONS
 from tests.mutants.in_providers import IN_PROVIDERS
@@ -38,10 +38,7 @@ MUTANTS = (
     *(*IN_STORES, *IN_DATABASES, *IN_DOUBT, *IN_CATALOGS, *IN_BLOBS, *IN_SESSION, *IN_STATE),
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
-    *IN_PI,
-    *IN_OPENCODE,
-    *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLAUDE_CODE, *IN_CLI, *IN_CHAT),
-    *IN_CODEX,
+    *(*IN_CLAUDE_CODE, *IN_CODEX, *IN_OPENCODE, *IN_PI),
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (

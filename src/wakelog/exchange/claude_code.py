@@ -126,7 +126,7 @@ class _File:
             message_ends=self.plan.message_ends.ends,
             children=children,
             sidechains={
-                sidechain.offset: Child(session_id(TOOL, sidechain.id, sidechain.started_ms), sidechain.call)
+                sidechain.offset: Child(session_id(TOOL, sidechain.id), sidechain.call)
                 for sidechain in self.plan.sidechains
             },
             spilled=self._spilled,
@@ -240,8 +240,7 @@ class _AgentFile:
 
     def as_child(self) -> Child:
         """Return the sub-agent for the entries of its parent, with the call only if the sub-agent's files name it."""
-        started_ms = self.file.plan.facts.started_ms
-        return Child(session_id(TOOL, self.session, started_ms), self._meta_call)
+        return Child(session_id(TOOL, self.session), self._meta_call)
 
 
 def _agent_id(facts: Facts) -> str:

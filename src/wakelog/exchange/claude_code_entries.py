@@ -200,7 +200,7 @@ class Conversation:
         return self._key(record) if is_next else None
 
     def _draft_id(self, draft: Draft) -> str:
-        return entry_id(TOOL, draft.full_key, timestamp_of(draft.first.get("timestamp"), self._timestamp))
+        return entry_id(TOOL, draft.full_key)
 
     def _finish_draft(self) -> Iterator[ImportedItem]:
         """Yield the reply of the draft, and the records that were held back."""
@@ -259,7 +259,7 @@ class Conversation:
             return
         self._spawned.add(child.session)
         body = Spawned(
-            id=entry_id(TOOL, f"spawned:{child.session}", call.timestamp),
+            id=entry_id(TOOL, f"spawned:{child.session}"),
             parent_id=call.reply_id,
             timestamp=call.timestamp,
             child_session=child.session,
@@ -312,7 +312,7 @@ class Conversation:
             duration_ms=result_duration_ms(value),
             truncated=spilled is not None,
         )
-        identity, parent_id = entry_id(TOOL, key, self._timestamp), self._tree.last_entry(place)
+        identity, parent_id = entry_id(TOOL, key), self._tree.last_entry(place)
         yield ImportedEntry(Message(id=identity, parent_id=parent_id, timestamp=self._timestamp, message=result))
         self._tree.extend(identity, place)
         self._put(value, place)
@@ -342,7 +342,7 @@ class Conversation:
         parts = user_parts(blocks)
         kind = user_kind(joined_text(parts), is_meta=is_meta)
         after = self._target(value, is_prompt=kind == "prompt")
-        identity = entry_id(TOOL, key, self._timestamp)
+        identity = entry_id(TOOL, key)
         parent_id = self._tree.last_entry(after)
         if kind == "interrupt":
             reason = joined_text(parts).strip()
@@ -365,7 +365,7 @@ class Conversation:
         names_kept = kept is not None and self._tree.is_on_branch(kept, after)
         first_kept = self._tree.first_entry(kept) if kept is not None and names_kept else ""
         body = Compaction(
-            id=entry_id(TOOL, key, self._timestamp),
+            id=entry_id(TOOL, key),
             parent_id=self._tree.last_entry(after),
             timestamp=self._timestamp,
             summary=summary,
@@ -399,7 +399,7 @@ class Conversation:
             self._boundary = object_of(value.get("compactMetadata"))
         title = self._titles.changed_by(value, lambda uuid: self._tree.of(uuid) is not None)
         if title is not None and self._tree.tip:
-            identity = entry_id(TOOL, key, self._timestamp)
+            identity = entry_id(TOOL, key)
             return ImportedEntry(
                 SessionRenamed(id=identity, parent_id=self._tree.tip, timestamp=self._timestamp, title=title)
             )
@@ -437,7 +437,7 @@ class Conversation:
 
     def _custom(self, key: str, kind: str, data: JsonObject, place: int) -> Custom:
         return Custom(
-            id=entry_id(TOOL, key, self._timestamp),
+            id=entry_id(TOOL, key),
             parent_id=self._tree.last_entry(place),
             timestamp=self._timestamp,
             custom_type=f"{TOOL}:{kind}",

@@ -22,7 +22,7 @@ from wakelog.exchange.codex_items import (
     text_of,
     usage_of,
 )
-from wakelog.exchange.codex_lines import Line, started_ms_of
+from wakelog.exchange.codex_lines import Line
 from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, entry_id, session_id
 from wakelog.log.content import AnyMessage, AnyPart, JsonObject, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Custom, KnownBody, Message, Node, Spawned
@@ -107,14 +107,14 @@ class EntryBuilder:
         for (kind, reason), count in self._skipped.items():
             yield SkippedRecords(kind, count, reason)
 
-    def new_id(self, line: Line, identity: str | None = None, suffix: str = "", timestamp: str | None = None) -> str:
+    def new_id(self, line: Line, identity: str | None = None, suffix: str = "") -> str:
         """Return the id of an entry: from what identifies it in every file, else from its place in this one."""
         if identity is not None:
-            found = entry_id(TOOL, identity + suffix, self.origin)
+            found = entry_id(TOOL, identity + suffix)
             if found not in self._used_ids:
                 self._used_ids.add(id_hash(found))
                 return found
-        return entry_id(TOOL, f"{line.place}{suffix}", timestamp or self.timestamp)
+        return entry_id(TOOL, f"{line.place}{suffix}")
 
     def report(self, item: ImportedItem) -> None:
         """Pass on what is not a line."""
@@ -136,7 +136,7 @@ class EntryBuilder:
         """Add a line, or a part of it, as it is."""
         at = timestamp or self.timestamp
         body = Custom(
-            id=self.new_id(line, line.identity, suffix, at),
+            id=self.new_id(line, line.identity, suffix),
             parent_id=self.tip,
             timestamp=at,
             custom_type=f"{TOOL}:{line.name}",
@@ -208,7 +208,7 @@ class EntryBuilder:
         if draft is None:
             return
         content = with_unique_call_ids(draft.parts)
-        reply_id = self.new_id(draft.line, draft.identity, f"+{draft.items}", draft.timestamp)
+        reply_id = self.new_id(draft.line, draft.identity, f"+{draft.items}")
         reply = Reply(
             content=content,
             model=draft.model,
@@ -326,15 +326,14 @@ class EntryBuilder:
             self._children[call_id] = child
 
     def _add_spawned(self, line: Line, call: _OpenCall, child: str) -> None:
-        started_ms = started_ms_of(child)
         key = f"spawned:{call.reply_id}:{child}"
-        if started_ms is None or entry_id(TOOL, key, self.origin) in self._used_ids:
+        if entry_id(TOOL, key) in self._used_ids:
             return
         body = Spawned(
             id=self.new_id(line, key),
             parent_id=call.reply_id,
             timestamp=self.timestamp,
-            child_session=session_id(TOOL, child, started_ms),
+            child_session=session_id(TOOL, child),
             reply_id=call.reply_id,
             tool_call_id=call.id,
         )

@@ -29,8 +29,11 @@ _SQL_ROUNDS_MAX = 20_000
 class DiskFile:
     """A regular file. Implements `SourceFile`."""
 
-    def __init__(self, path: str, *, follow_link: bool = True, opened: Signature | None = None) -> None:
+    def __init__(
+        self, path: str, *, follow_link: bool = True, opened: Signature | None = None, root: str | None = None
+    ) -> None:
         self.path = path
+        self._root = os.path.dirname(path) if root is None else root
         self.opened: Signature = {} if opened is None else opened
         """What was opened or listed through this file, as it was then: what the result of reading it depends on."""
         descriptor = _open_regular(path, follow_link=follow_link)
@@ -63,20 +66,27 @@ class DiskFile:
                     raise UsageError(f"{self.path} is larger than {limit >> 20} MB")
         return b"".join(pieces)
 
+    def below(self, *, up: int) -> "DiskFile":
+        """Return this file with access to everything below a folder some levels above its own."""
+        root = os.path.dirname(os.path.abspath(self.path))
+        for _ in range(up):
+            root = os.path.dirname(root)
+        return DiskFile(self.path, follow_link=self._follow_link, opened=self.opened, root=root)
+
     def beside(self, relative: str) -> "DiskFile | None":
         """See `SourceFile`."""
-        path = _below(os.path.dirname(self.path), relative)
+        path = _below(self._root, os.path.dirname(self.path), relative)
         if path is None:
             return None
         try:
-            return DiskFile(path, follow_link=False, opened=self.opened)
+            return DiskFile(path, follow_link=False, opened=self.opened, root=self._root)
         except (NotFound, UsageError):
             self.opened[path] = signature_of(path)
             return None
 
     def list_beside(self, relative: str) -> "Sequence[DiskFile]":
         """See `SourceFile`."""
-        folder = _below(os.path.dirname(self.path), relative)
+        folder = _below(self._root, os.path.dirname(self.path), relative)
         if folder is None:
             return []
         self.opened[folder] = signature_of(folder)
@@ -105,16 +115,14 @@ def _open_regular(path: str, *, follow_link: bool) -> int:
     return descriptor
 
 
-def _below(folder: str, relative: str) -> str | None:
-    """Return a path below a folder; None if it would leave the folder, by its words or through a link."""
+def _below(root: str, folder: str, relative: str) -> str | None:
+    """Return a path from a folder; None if it would leave the root folder, by its words or through a link."""
     if os.path.isabs(relative) or "\0" in relative:
         return None
-    root = os.path.realpath(folder)
-    path = os.path.join(root, relative)
-    parent = os.path.realpath(os.path.dirname(os.path.normpath(path)))
-    if os.path.commonpath([root, parent]) != root or os.path.basename(path) in ("..", "."):
-        return None
-    return os.path.join(parent, os.path.basename(os.path.normpath(path)))
+    root, folder = os.path.realpath(root), os.path.realpath(folder)
+    path = os.path.normpath(os.path.join(folder, relative))
+    real = os.path.realpath(path)
+    return path if real == path and os.path.commonpath([root, real]) == root else None
 
 
 def _limited(file: IO[bytes], size: int) -> Iterator[bytes]:

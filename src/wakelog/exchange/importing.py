@@ -159,7 +159,8 @@ class _SessionImport:
         self._has_figures = False
         self._title: str | None = None
         self._head: str | None = None
-        self._last_imported: str | None = None
+        self._imported_head: str | None = None
+        self._follows: bool | None = None
         self._turns: dict[str, str | None] = {}
         self._end = LogEnd()
         self._group: list[bytes] = []
@@ -237,7 +238,7 @@ class _SessionImport:
             raise Conflict(f"{self._name} is being run by {held.holder}", hint="import it again when the run has ended")
         self._head = Session(self._store, self._name).tree.head
         self._load_known(self._name)
-        self._last_imported = self._first_parent()
+        self._imported_head = self._first_parent()
 
     def _load_known(self, name: str) -> None:
         """Read the ids of the session's entries, its title, and the end of its log."""
@@ -280,13 +281,16 @@ class _SessionImport:
         self._flush()
 
     def _append_entry(self, body: KnownBody) -> None:
-        if body.id not in self._known:
-            self._added += 1
-            self._append(body if body.parent_id else msgspec.structs.replace(body, parent_id=self._first_parent()))
-        elif isinstance(body, Node):
-            self._last_imported = body.id
         if isinstance(body, SessionRenamed):
             self._title = body.title
+        if body.id in self._known:
+            if isinstance(body, Node | Head):
+                self._imported_head = body.target_id if isinstance(body, Head) else body.id
+            return
+        self._added += 1
+        started = iso_timestamp(self._foreign.started_ms)
+        placed = {"parent_id": body.parent_id or self._first_parent(), "timestamp": body.timestamp or started}
+        self._append(msgspec.structs.replace(body, **placed))
 
     def _append_title(self) -> None:
         """Append the title that the tool shows now, if no entry has it."""
@@ -303,12 +307,17 @@ class _SessionImport:
 
     def _append(self, body: KnownBody) -> None:
         """Append an entry. A node whose parent is not the head becomes a branch that the head follows."""
+        if self._follows is None:
+            self._follows = self._head == self._imported_head
         if isinstance(body, Node):
-            if self._head == self._last_imported and body.parent_id != self._head:
+            if self._follows and body.parent_id != self._head:
                 self._append_head(body)
             if body.parent_id == self._head:
                 self._head = body.id
-            self._last_imported = body.id
+        elif isinstance(body, Head):
+            if not self._follows:
+                return
+            self._head = body.target_id
         if isinstance(body, Compaction):
             body = self._with_state(body)
         self._add_to_group(body)
@@ -333,7 +342,8 @@ class _SessionImport:
         tree = session.tree if can_build_carried_state(session.tree) else session.read().tree
         place = body.parent_id if body.parent_id in tree.nodes else tree.head
         assert place is not None
-        kept = body.first_kept_entry_id if body.first_kept_entry_id in self._known else None
+        kept = body.first_kept_entry_id
+        kept = kept if kept is not None and kept in self._known else None
         state = build_carried_state(tree, place, RULES_VERSION)
         return msgspec.structs.replace(body, parent_id=place, first_kept_entry_id=kept, state=state)
 

@@ -197,7 +197,7 @@ def _child_session(store: _Store, message: Mapping[str, Any]) -> str | None:
     header = transcript.header() if transcript is not None else None
     if transcript is None or header is None:
         return None
-    return session_id(TOOL, transcript.name(header), transcript.started_ms(header))
+    return session_id(TOOL, transcript.name(header))
 
 
 def _spawned_by(store: _Store, key: _Key) -> tuple[str, str]:

@@ -109,19 +109,17 @@ class _SessionWriter:
         if not is_verbatim:
             records, self._uncounted = records + self._uncounted, 0
         key = f"{self._scope}:{key}" if self._scope else key
-        placed = msgspec.structs.replace(
-            body, id=self._new_id(key, timestamp), parent_id=parent or self._tip, timestamp=timestamp
-        )
+        placed = msgspec.structs.replace(body, id=self._new_id(key), parent_id=parent or self._tip, timestamp=timestamp)
         if isinstance(placed, Node):
             self._tip = placed.id
         return ImportedEntry(placed, records=records, is_verbatim=is_verbatim)
 
-    def _new_id(self, key: str, timestamp: str) -> str:
+    def _new_id(self, key: str) -> str:
         """Return the id for a key. A key that occurs twice, which only a damaged source has, is numbered."""
-        number, found = 1, entry_id(TOOL, key, timestamp)
+        number, found = 1, entry_id(TOOL, key)
         while found in self._used:
             number += 1
-            found = entry_id(TOOL, f"{key}#{number}", timestamp)
+            found = entry_id(TOOL, f"{key}#{number}")
         self._used.add(found)
         return found
 
@@ -295,7 +293,7 @@ class _SessionWriter:
     def _spawned(self, child: str, reply_id: str, call_id: str, part_id: str, timestamp: str) -> Iterator[ImportedItem]:
         started = self._session.started_of(child) if child else None
         if started is not None:
-            body = Spawned(child_session=session_id(TOOL, child, started), reply_id=reply_id, tool_call_id=call_id)
+            body = Spawned(child_session=session_id(TOOL, child), reply_id=reply_id, tool_call_id=call_id)
             yield self._place(body, f"{part_id}:spawned", timestamp, records=0, parent=reply_id)
 
     def _summary(self, message: StoredMessage, timestamp: str) -> Iterator[ImportedItem]:

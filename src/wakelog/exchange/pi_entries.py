@@ -167,7 +167,7 @@ class EntryReader:
             parent = body.target_id
         elif isinstance(body, Spawned):
             parent = body.reply_id
-        stamp = entry_id(self._tool, key, self._time)
+        stamp = entry_id(self._tool, key)
         return msgspec.structs.replace(body, id=stamp, parent_id=parent or None, timestamp=self._time)
 
     def _target(self, body: KnownBody) -> str | None:

@@ -3,7 +3,7 @@
 A file that cannot be imported does not stop the others: it has a result of its own that says why.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -13,7 +13,9 @@ from wakelog.exchange.detection import DetectedSource, detect
 from wakelog.exchange.importing import Account, ImportedSession, import_session
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
 from wakelog.exchange.sync_index import SyncIndex
+from wakelog.log.ids import IdTable
 from wakelog.ports.stores import Store
+from wakelog.session import Session
 
 
 class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,13 +53,24 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
     try:
         with detect(path) as source:
             tool = source.tool
-            done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in source.sessions())
+            found = source.sessions(_stored_entries(store, source) if source.grows_replies else None)
+            done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in found)
             signature = source.opened
     except (WakelogError, OSError) as error:
         return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+
+
+def _stored_entries(store: Store, source: DetectedSource) -> Callable[[str], bool]:
+    """Return a function that says whether an entry is in the store, for the sessions of a source."""
+    stored = IdTable()
+    for foreign in source.sessions():
+        name = session_id(source.tool, foreign.origin.id)
+        if _has_session(store, name):
+            stored.add_ids(entry.id for entry in Session(store, name).entries())
+    return stored.__contains__
 
 
 def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *, dry_run: bool) -> ImportedSession:
