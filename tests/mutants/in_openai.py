@@ -61,8 +61,8 @@ IN_OPENAI = (
         "ids are sent back without their reasoning",
         "law 7",
         "providers/openai/responses_request.py::can_be_sent_back",
-        "bound.id is None or bound.after not in thoughts",
-        "bound.id is None",
+        "(bound.id is None and needs_ids) or bound.after not in thoughts",
+        "bound.id is None and needs_ids",
         (f"{RESPONSES}::test_a_thought_that_was_taken_out_unties_its_reply",),
     ),
     Mutant(

@@ -4,7 +4,7 @@ Rule 1: in a batch each session is woken as it would be alone: under its own lea
 outcome. One that fails, or is run by another process, does not stop the others.
 Rule 2: a sub-agent is run by its parent. It is woken on its own only after the parent is done.
 Rule 3: a session that was forked, or has a moved head, waits for a person (`is_dormant`), and one that a program
-records waits for that program (`is_recorded`): neither is woken.
+records waits for that program (`is_recorded`), one that was imported for a person: none of them is woken.
 Rule 4: the first interrupt cancels the running turns and starts no others; the second leaves all sessions at once, in
 the state in which a killed process leaves them.
 """
@@ -31,7 +31,7 @@ from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.runtime import Channel
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
-from wakelog.projections.session_state import is_dormant, is_recorded
+from wakelog.projections.session_state import is_dormant, is_imported, is_recorded
 from wakelog.questions import Question, collect_questions
 from wakelog.reading import read_session_header
 from wakelog.runtime.checks import check_files
@@ -158,7 +158,7 @@ class WakeResult(msgspec.Struct, frozen=True):
     session: Session | None = None
     ending: RunOutcome | None = None
     error: WakelogError | OSError | None = None
-    skipped: Literal["dormant", "recorded"] | None = None
+    skipped: Literal["dormant", "imported", "recorded"] | None = None
 
 
 class BatchWake:
@@ -205,6 +205,8 @@ class BatchWake:
     async def _woken(self, row: SessionRow) -> WakeResult:
         try:
             session = Session(self._place.store, row.name)
+            if is_imported(session.tree):
+                return WakeResult(row, skipped="imported")
             if is_dormant(session.tree):
                 return WakeResult(row, skipped="dormant")
             if is_recorded(session.tree):

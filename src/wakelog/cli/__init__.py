@@ -49,6 +49,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "usage": ("commands.context", "Add up tokens and cost of the model calls."),
         "export": ("commands.export", "Export a session as JSONL, Markdown or JSON."),
         "copy": ("commands.copy", "Copy sessions to another store."),
+        "import": ("commands.import_sessions", "Import the sessions of other agents."),
     },
     "Check": {
         "verify": ("commands.verify", "Check that a log and its blobs are unchanged."),

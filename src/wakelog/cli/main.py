@@ -53,6 +53,10 @@ _SUGGESTIONS = {
 }
 
 
+# Commands whose name is a word of the language.
+_FUNCTIONS = {"import": "import_"}
+
+
 class CommandGroup(click.Group):
     """The commands by name. Each is loaded on demand."""
 
@@ -65,7 +69,7 @@ class CommandGroup(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        command: click.Command = getattr(load(f"wakelog.cli.{COMMANDS[name][0]}"), name)
+        command: click.Command = getattr(load(f"wakelog.cli.{COMMANDS[name][0]}"), _FUNCTIONS.get(name, name))
         return command
 
     def resolve_command(

@@ -28,6 +28,9 @@ from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.queue import has_whole_queue, queue_at_head, taken_message_ids
 from wakelog.projections.usage import Uptime, uptime, uptime_of_rules_1
 
+IMPORTED_SETTING = "imported"
+"""The key in the settings of a session header that names the tool which a session was imported from."""
+
 # ── session ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -83,6 +86,11 @@ def _carries_termination(compaction: Entry) -> bool:
 def is_dormant(tree: Tree) -> bool:
     """Whether automatic wakers, such as a timer, must skip the session."""
     return session_state(tree).dormant
+
+
+def is_imported(tree: Tree) -> bool:
+    """Whether the session was imported from another agent: nothing that it names is started automatically."""
+    return IMPORTED_SETTING in tree.header.settings
 
 
 def is_recorded(tree: Tree) -> bool:

@@ -32,6 +32,7 @@ _STATE_TEXTS = {
     "running": "another process runs it",
     "nothing_to_do": "nothing to do",
     "dormant": "dormant: it was forked or its head was moved, and has no new message since",
+    "imported": "imported from another agent; `wakelog wake SESSION` continues it here",
     "recorded": "left to the program that records it; `wakelog wake SESSION` continues it here",
     "no_model": "has no model that can be called",
     "untrusted": "refused: other users own or may write to its files",

@@ -3,7 +3,8 @@
 Rule 1: nothing is stored on the server (`store: false`), so the whole conversation is sent every time. Replies of the
 same model are sent back item by item, unchanged: with their encrypted reasoning, and the ids that connect the items.
 Rule 2: those ids are valid only together. If a part of such a reply cannot be sent back, or the reply came from another
-model, it is sent plainly: text, calls and results, without ids and without reasoning.
+model, it is sent plainly: text, calls and results, without ids and without reasoning. A reply that was recorded without
+any ids, as Codex does, is sent back with its encrypted reasoning and without ids.
 Rule 3: injected text is the last item, after the history.
 """
 
@@ -142,19 +143,30 @@ def _call_item(part: ToolCall, call_id: str, bound: Bound) -> JsonObject:
 
 
 def can_be_sent_back(content: Sequence[AnyPart], params: Params) -> bool:
-    """Return whether every part of a reply can be sent back: each has its id, and the reasoning before it is there."""
+    """Return whether every part of a reply can be sent back: each has its id, and the reasoning before it is there.
+
+    Encrypted reasoning without an id is valid as well, if no other part has an id either.
+    """
     thoughts: set[str | None] = {None}
+    needs_ids = not _is_without_ids(content)
     for part in content:
         bound = parse_bound(part)
         if bound.item is not None:
             continue
-        if bound.id is None or bound.after not in thoughts:
+        if (bound.id is None and needs_ids) or bound.after not in thoughts:
             return False
         if isinstance(part, Thinking):
             if params.thinking == "drop" or not _is_whole(part, bound):
                 return False
             thoughts.add(bound.id)
     return True
+
+
+def _is_without_ids(content: Sequence[AnyPart]) -> bool:
+    """Return whether a reply has encrypted reasoning, and no part of it has an id."""
+    return any(isinstance(part, Thinking) and part.signature for part in content) and all(
+        parse_bound(part).id is None for part in content
+    )
 
 
 def _is_whole(part: Thinking, bound: Bound) -> bool:
@@ -178,8 +190,8 @@ def _unchanged_items(exchange: Exchange) -> Iterator[JsonObject]:
             case Thinking():
                 items.append(_reasoning_item(part, bound))
             case ToolCall():
-                items.append({**_call_item(part, call_id, bound), "id": bound.id})
-            case Text() if items and (items[-1].get("type"), items[-1].get("id")) == ("message", bound.id):
+                items.append({**_call_item(part, call_id, bound), **_id_field(bound)})
+            case Text() if bound.id and items and (items[-1].get("type"), items[-1].get("id")) == ("message", bound.id):
                 items[-1]["content"].append(_output_content(part, bound))
             case Text():
                 items.append(_message_item(part, bound))
@@ -187,8 +199,12 @@ def _unchanged_items(exchange: Exchange) -> Iterator[JsonObject]:
 
 
 def _message_item(part: Text, bound: Bound) -> JsonObject:
-    item = {"type": "message", "id": bound.id, "role": "assistant", "status": "completed", **_phase_field(bound)}
+    item = {"type": "message", **_id_field(bound), "role": "assistant", "status": "completed", **_phase_field(bound)}
     return {**item, "content": [_output_content(part, bound)]}
+
+
+def _id_field(bound: Bound) -> JsonObject:
+    return {"id": bound.id} if bound.id is not None else {}
 
 
 def _output_content(part: Text, bound: Bound) -> JsonObject:
@@ -202,7 +218,7 @@ def _reasoning_item(part: Thinking, bound: Bound) -> JsonObject:
     first = len(bound.summary)
     item: JsonObject = {
         "type": "reasoning",
-        "id": bound.id,
+        **_id_field(bound),
         "summary": [{"type": "summary_text", "text": text} for text in texts[:first]],
     }
     if bound.content:

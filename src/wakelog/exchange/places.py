@@ -1,0 +1,75 @@
+"""Where other agents keep their sessions: the usual folders of each tool, and session files below a folder.
+
+Only names and folders are looked at here. What a file is, is decided by its content (`detection.py`).
+"""
+
+import glob
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from wakelog.folders import home_folder
+
+# Files that may be sessions. Others are not opened when a folder is searched.
+_ENDINGS = (".jsonl", ".jsonl.zst", ".json", ".db", ".sqlite")
+# Folders of tools that hold no sessions, or copies of them in another form.
+_NO_SESSIONS = frozenset({"node_modules", ".git", "file-history", "snapshot", "tool-results", "blobs", "log", "logs"})
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A tool's own folder: which variable moves it, where it is by default, and the patterns of its session files."""
+
+    tool: str
+    variable: str
+    default: str
+    patterns: tuple[str, ...]
+
+    def files(self, environ: Mapping[str, str]) -> Iterator[str]:
+        """Yield the files that match, sorted, for each pattern."""
+        folder = environ.get(self.variable) or os.path.join(home_folder(environ), self.default)
+        for pattern in self.patterns:
+            yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True))
+
+
+PLACES = (
+    Place("claude-code", "CLAUDE_CONFIG_DIR", ".claude", ("projects/*/*.jsonl",)),
+    Place(
+        "codex",
+        "CODEX_HOME",
+        ".codex",
+        ("sessions/**/rollout-*.jsonl*", "sessions/rollout-*.json", "archived_sessions/rollout-*.jsonl*"),
+    ),
+    Place("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",)),
+    Place("opencode", "OPENCODE_DATA_DIR", ".local/share/opencode", ("opencode*.db", "storage/session/*/ses_*.json")),
+    Place(
+        "openclaw",
+        "OPENCLAW_STATE_DIR",
+        ".openclaw",
+        ("agents/*/sessions/*.jsonl", "agents/*/agent/openclaw-agent.sqlite"),
+    ),
+)
+
+
+def usual_files(environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the session files of each tool that has any in its usual place."""
+    data = environ.get("XDG_DATA_HOME")
+    moved = (
+        {**environ, "OPENCODE_DATA_DIR": os.path.join(data, "opencode")} if data and os.path.isabs(data) else environ
+    )
+    found = {place.tool: list(place.files(moved)) for place in PLACES}
+    return {tool: files for tool, files in found.items() if files}
+
+
+def session_files(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the files among paths, and the possible session files below the folders among them, without links."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+            continue
+        for folder, folders, names in os.walk(path):
+            folders[:] = sorted(name for name in folders if name not in _NO_SESSIONS)
+            for name in sorted(names):
+                file = os.path.join(folder, name)
+                if name.endswith(_ENDINGS) and not os.path.islink(file):
+                    yield file

@@ -1,0 +1,191 @@
+"""What readers of other formats read: files with lines, whole documents, and databases; and JSON records out of lines.
+
+Nothing here opens anything. A `SourceFile` gives the same bytes however often it is read, up to the size that it had
+when it was opened, so a reader may make two passes over a file that grows.
+
+Lines of other agents are often damaged: a killed process leaves a torn last line, the next record is written behind it
+without a newline, or two whole records stand on one line. `json_records` returns every record that can be read and one
+`BadRecord` for each stretch that cannot, so that nothing is dropped silently.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+LINE_BYTES_MAX = 32 * 1024 * 1024
+"""Longer lines are not decoded; a `SourceFile` yields them without content."""
+_DEPTH_MAX = 200
+# A line with more objects and lists than this would take many times its size in memory.
+_CONTAINERS_MAX = 500_000
+_EXCERPT_CHARS = 80
+# Places at which a record is looked for in one damaged line. Each may cost a pass over the rest of the line.
+_STARTS_MAX = 1_000
+
+
+class SourceLine(msgspec.Struct, frozen=True, gc=False):
+    """One line of a file without its newline. `raw` is None if the line is longer than `LINE_BYTES_MAX`."""
+
+    number: int
+    offset: int
+    raw: bytes | None
+    size: int
+
+
+class SourceFile(Protocol):
+    """A file of another agent, opened for reading."""
+
+    path: str
+    """Shown to people, and recorded as the origin."""
+
+    def lines(self) -> Iterator[SourceLine]:
+        """Yield the lines from the beginning, each time anew."""
+        ...
+
+    def content(self, limit: int = LINE_BYTES_MAX) -> bytes:
+        """Return the whole content; `UsageError` if it is longer than `limit`."""
+        ...
+
+    def beside(self, relative: str) -> "SourceFile | None":
+        """Return a file by its path from the folder of this one; None if there is none.
+
+        None, too, if the path would leave the folder that the source was opened for: the folder of this file, unless
+        its format has records elsewhere (`storage` of OpenCode, whose session files name messages two folders up).
+        """
+        ...
+
+    def list_beside(self, relative: str) -> Sequence["SourceFile"]:
+        """Return the files in a folder, given as for `beside`, sorted by name."""
+        ...
+
+
+class SourceDatabase(Protocol):
+    """A SQLite database of another agent, opened for reading only."""
+
+    path: str
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Return the columns of a table; empty if there is no such table."""
+        ...
+
+    def rows(
+        self, table: str, columns: Sequence[str], *, where: dict[str, Any] | None = None, order: Sequence[str] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield rows of a table; columns that it lacks are None. `where` compares columns with values."""
+        ...
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One JSON record of a file and its place."""
+
+    line: int
+    offset: int
+    value: Any
+
+
+class BadRecord(msgspec.Struct, frozen=True, gc=False):
+    """Bytes that are not a record: where, how many, and why."""
+
+    line: int
+    offset: int
+    size: int
+    reason: str
+
+
+JsonRecord: TypeAlias = Record | BadRecord
+
+
+def json_records(lines: Iterable[SourceLine]) -> Iterator[JsonRecord]:
+    """Yield the JSON objects of lines, also several on one line, and a `BadRecord` for what is not JSON."""
+    decode = msgspec.json.Decoder().decode
+    for line in lines:
+        raw = line.raw
+        if raw is None:
+            yield BadRecord(line.number, line.offset, line.size, f"longer than {LINE_BYTES_MAX // 1_048_576} MB")
+            continue
+        if not raw.strip():
+            continue
+        if raw.count(b"{") + raw.count(b"[") > _CONTAINERS_MAX:
+            yield BadRecord(line.number, line.offset, line.size, f"more than {_CONTAINERS_MAX:,} objects and lists")
+            continue
+        try:
+            value = decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield from _glued_records(line, raw)
+            continue
+        yield _checked(line, line.offset, len(raw), value)
+
+
+def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
+    """Yield the records of a line that is not one JSON value: whole ones, and the stretches between them."""
+    text = raw.decode("utf-8", "surrogateescape")
+    decoder = JSONDecoder()
+    at = bad_from = failures = 0
+    while (start := text.find("{", at)) != -1 and failures < _STARTS_MAX:
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except (JSONDecodeError, RecursionError):
+            # A torn record was continued by a whole one, which begins with a key.
+            failures, at = failures + 1, _next_start(text, start + 1)
+            continue
+        if text[bad_from:start].strip():
+            yield _bad(line, text, bad_from, start)
+        size = len(text[start:end].encode("utf-8", "surrogateescape"))
+        yield _checked(line, line.offset + _bytes_before(text, start), size, _with_valid_text(value))
+        at = bad_from = end
+    if text[bad_from:].strip():
+        yield _bad(line, text, bad_from, len(text))
+
+
+def _with_valid_text(value: Any) -> Any:
+    """Return a value without lone surrogates, which no entry can hold: they become U+FFFD."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+        case dict():
+            return {_with_valid_text(key): _with_valid_text(item) for key, item in value.items()}
+        case list():
+            return [_with_valid_text(item) for item in value]
+    return value
+
+
+def _next_start(text: str, at: int) -> int:
+    """Return where the next record of a line may begin: an object whose first key is a string."""
+    found = text.find('{"', at)
+    return len(text) if found == -1 else found
+
+
+def _bytes_before(text: str, at: int) -> int:
+    return len(text[:at].encode("utf-8", "surrogateescape"))
+
+
+def _bad(line: SourceLine, text: str, start: int, end: int) -> BadRecord:
+    offset = line.offset + _bytes_before(text, start)
+    excerpt = text[start:end].encode("utf-8", "replace").decode()[:_EXCERPT_CHARS]
+    size = len(text[start:end].encode("utf-8", "surrogateescape"))
+    return BadRecord(line.number, offset, size, f"not JSON: {excerpt}")
+
+
+def _checked(line: SourceLine, offset: int, size: int, value: Any) -> JsonRecord:
+    """Return a record, or a `BadRecord` for a value that is no object or is nested too deeply to be handled."""
+    if not isinstance(value, dict):
+        return BadRecord(line.number, offset, size, "not a JSON object")
+    if _is_too_deep(value):
+        return BadRecord(line.number, offset, size, f"nested more than {_DEPTH_MAX} levels deep")
+    return Record(line.number, offset, value)
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Return whether containers are nested more than `_DEPTH_MAX` levels deep."""
+    level: list[Any] = [value]
+    for _ in range(_DEPTH_MAX):
+        level = [
+            child
+            for container in level
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True

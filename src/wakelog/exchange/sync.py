@@ -1,0 +1,98 @@
+"""Import files of other agents: find out what each is, read its sessions, and import what is new.
+
+A file that cannot be imported does not stop the others: it has a result of its own that says why.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from wakelog.errors import StoreError, UsageError, WakelogError
+from wakelog.exchange.detection import DetectedSource, detect
+from wakelog.exchange.importing import Account, ImportedSession, import_session
+from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
+from wakelog.exchange.sync_index import SyncIndex
+from wakelog.log.ids import IdTable
+from wakelog.ports.stores import Store
+from wakelog.session import Session
+
+
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for one file: its sessions; or that it was imported before and has not changed; or an error."""
+
+    path: str
+    status: Literal["imported", "unchanged", "failed"]
+    tool: str = ""
+    sessions: tuple[ImportedSession, ...] = ()
+    error: WakelogError | None = None
+
+
+def import_files(
+    store: Store, paths: Iterable[str], index: SyncIndex | None = None, *, dry_run: bool = False
+) -> Iterator[ImportedFile]:
+    """Import files one by one, and yield the result of each."""
+    for path in paths:
+        known = index.unchanged(path) if index is not None else None
+        if known is not None and all(_has_session(store, session) for session in known):
+            yield ImportedFile(path=path, status="unchanged")
+        else:
+            yield _import_file(store, path, index, dry_run=dry_run)
+
+
+def _has_session(store: Store, session: str) -> bool:
+    try:
+        store.name(session)
+    except WakelogError:
+        return False
+    return True
+
+
+def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
+    tool = ""
+    try:
+        with detect(path) as source:
+            tool = source.tool
+            found = source.sessions(_stored_entries(store, source) if source.grows_replies else None)
+            done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in found)
+            signature = source.opened
+    except (WakelogError, OSError) as error:
+        return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
+    if index is not None and not dry_run and all(each.error is None for each in done):
+        index.remember(path, signature, [each.session for each in done])
+    return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+
+
+def _stored_entries(store: Store, source: DetectedSource) -> Callable[[str], bool]:
+    """Return a function that says whether an entry is in the store, for the sessions of a source."""
+    stored = IdTable()
+    for foreign in source.sessions():
+        name = session_id(source.tool, foreign.origin.id)
+        if _has_session(store, name):
+            stored.add_ids(entry.id for entry in Session(store, name).entries())
+    return stored.__contains__
+
+
+def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *, dry_run: bool) -> ImportedSession:
+    """Import one session; an error is a part of its result, and does not stop the other sessions of the file."""
+    try:
+        return import_session(store, foreign, dry_run=dry_run)
+    except (WakelogError, OSError) as error:
+        origin: SessionOrigin = foreign.origin
+        return ImportedSession(
+            origin=origin,
+            session=session_id(source.tool, origin.id),
+            name=None,
+            is_new=False,
+            added=0,
+            account=Account(skipped={}, bad=[]),
+            error=_as_wakelog_error(source.path, error),
+        )
+
+
+def _as_wakelog_error(path: str, error: WakelogError | OSError) -> WakelogError:
+    if isinstance(error, WakelogError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return UsageError(f"there is no file {path}")
+    return StoreError(f"{path} cannot be read: {error.strerror or error}")

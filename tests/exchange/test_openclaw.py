@@ -1,0 +1,360 @@
+"""ST-9: sessions of OpenClaw, in files and in its database, become entries; every record is accounted for."""
+
+import json
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+
+from tests.exchange.pi_records import (
+    Chain,
+    call,
+    check_entries,
+    check_session,
+    context_texts,
+    conversation,
+    header,
+    messages,
+    mutated,
+    stamp,
+    tree_of,
+)
+from tests.exchange.samples import EXPECTED, SAMPLES, MemoryFile, account_of, entries_of, jsonl, needs_samples, sample
+from wakelog.exchange import openclaw
+from wakelog.exchange.sessions import session_id
+from wakelog.log.content import Note, Prompt, Reply, ToolResult
+from wakelog.log.entry import Compaction, Custom, Spawned
+
+CHILD = "agent:main:subagent:0001"
+
+
+class SqliteSource:
+    """A database as a reader gets it."""
+
+    path = "openclaw-agent.sqlite"
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def columns(self, table):
+        return tuple(row[1] for row in self._connection.execute(f'PRAGMA table_info("{table}")'))
+
+    def rows(self, table, columns, *, where=None, order=()):
+        present = self.columns(table)
+        if not present:
+            return
+        wanted = ", ".join(f'"{name}"' if name in present else "NULL" for name in columns)
+        asked = " AND ".join(f'"{name}" = ?' for name in where or {})
+        sql = f'SELECT {wanted} FROM "{table}"' + (f" WHERE {asked}" if asked else "")
+        sql += f" ORDER BY {', '.join(order)}" if order else ""
+        yield from self._connection.execute(sql, tuple((where or {}).values()))
+
+
+def database(transcripts, nodes=(), windows=()):
+    """Return a database with transcripts by session, nodes (key, session, fields) and windows (session, fields)."""
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(
+        """
+        CREATE TABLE session_nodes (session_key, current_session_id, entry_json, label, display_name, spawned_by);
+        CREATE TABLE session_windows (session_id, session_key, previous_session_id, reason, created_at, started_at);
+        CREATE TABLE transcript_events (session_id, seq, event_json, created_at);
+        """
+    )
+    for key, session, fields in nodes:
+        row = (key, session, "{}", fields.get("label"), None, fields.get("spawned_by"))
+        connection.execute("INSERT INTO session_nodes VALUES (?, ?, ?, ?, ?, ?)", row)
+    known = dict(windows)
+    for number, (session, records) in enumerate(transcripts.items()):
+        fields = known.get(session, {})
+        window = (
+            session,
+            fields.get("key"),
+            fields.get("previous"),
+            fields.get("reason"),
+            number,
+            fields.get("started"),
+        )
+        connection.execute("INSERT INTO session_windows VALUES (?, ?, ?, ?, ?, ?)", window)
+        for seq, record in enumerate(records):
+            event = record if isinstance(record, str | None) else json.dumps(record)
+            stored = (session, seq, event, 1_772_359_200_000 + seq)
+            connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", stored)
+    return SqliteSource(connection)
+
+
+def parent_records():
+    chain = Chain(header(id="mom", version=4)).say("u1", "user", "Delegate")
+    chain.say("r1", "assistant", [call("c1", "sessions_spawn", task="look")])
+    started = {"status": "accepted", "childSessionKey": CHILD, "runId": "x"}
+    chain.say("t1", "toolResult", json.dumps(started), toolCallId="c1", toolName="sessions_spawn", details=started)
+    chain.say("r2", "assistant", "Started")
+    return chain.records
+
+
+def child_records():
+    return Chain(header(id="kid", version=4, timestamp=stamp(30))).say("u1", "user", "look").records
+
+
+INDEX = {
+    "agent:main:main": {"sessionId": "mom", "updatedAt": 1, "label": "Mother"},
+    CHILD: {"sessionId": "kid", "updatedAt": 2, "spawnedBy": "agent:main:main", "displayName": "Kid"},
+}
+
+
+def folder(name, **others):
+    """Return a file of a folder with a parent, a child and an index."""
+    files = {
+        "sessions.json": json.dumps(INDEX, indent=2).encode(),
+        "mom.jsonl": jsonl(*parent_records()),
+        "kid.jsonl": jsonl(*child_records()),
+        **others,
+    }
+    return MemoryFile(files.pop(name), f"/h/agents/main/sessions/{name}", files)
+
+
+def by_id(source):
+    return {session.origin.id: session for session in openclaw.read_sessions(source)}
+
+
+# ── detection ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ([header(version=4)], True),
+        ([header(), {"type": "custom", "customType": "model-snapshot"}], True),
+        ([header(), {"type": "custom_message", "customType": "openclaw.runtime-context"}], True),
+        ([header(), {"type": "message", "message": {"role": "user", "__openclaw": {}}}], True),
+        ([header(), {"type": "custom", "customType": "todo"}], False),
+        ([{"type": "custom", "customType": "openclaw:prompt-error"}], False),
+        ([header(version=4, seq=0)], False),
+        ([], False),
+    ],
+)
+def test_a_transcript_is_recognised_by_its_marks(head, expected):
+    assert openclaw.is_openclaw(head) is expected
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"), [(INDEX, True), ({}, False), ([], False), ({"a": {"sessionId": 1}}, False)]
+)
+def test_an_index_is_recognised(document, expected):
+    assert openclaw.is_openclaw_index(document) is expected
+
+
+def test_a_database_is_recognised_by_its_columns():
+    assert openclaw.is_openclaw_database(database({}))
+    assert not openclaw.is_openclaw_database(SqliteSource(sqlite3.connect(":memory:")))
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_index_gives_titles_and_sub_agents():
+    sessions = by_id(folder("sessions.json"))
+    assert {name: session.title for name, session in sessions.items()} == {"mom": "Mother", "kid": "Kid"}
+    kid, mom = sessions["kid"].origin, sessions["mom"].origin
+    assert (kid.is_subagent, kid.parent, kid.parent_call) == (True, "mom", "c1")
+    assert (mom.is_subagent, mom.parent, mom.parent_call, mom.version) == (False, "", "", "4")
+
+
+@pytest.mark.parametrize("name", ["mom.jsonl", "sessions.json"])
+def test_a_parent_names_the_session_of_its_sub_agent(name):
+    sessions = by_id(folder(name))
+    entries = entries_of(sessions["mom"])
+    [spawned] = [entry for entry in entries if isinstance(entry, Spawned)]
+    assert spawned.child_session == session_id("openclaw", "kid")
+    assert (spawned.parent_id, spawned.reply_id, spawned.tool_call_id) == (entries[2].id, entries[2].id, "c1")
+    check_entries(entries)
+    assert tree_of(entries).damage == []
+
+
+def test_a_parent_without_a_transcript_of_its_sub_agent():
+    source = MemoryFile(jsonl(*parent_records()), "mom.jsonl", {"sessions.json": json.dumps(INDEX).encode()})
+    assert not any(isinstance(entry, Spawned) for entry in entries_of(by_id(source)["mom"]))
+
+
+def test_archives_and_copies_are_sessions_but_traces_are_not():
+    """A reset or deleted transcript is a session; a copy from before a compaction has the ids of its original."""
+    old = Chain(header(id="old", version=3)).say("u1", "user", "Long ago").records
+    source = folder(
+        "sessions.json",
+        **{
+            "old.jsonl.reset.2026-03-01T10-00-00.000Z": jsonl(*old),
+            "mom.checkpoint.0001.jsonl": jsonl(*parent_records()[:3]),
+            "mom.trajectory.jsonl": jsonl({"type": "trace"}),
+            "mom.jsonl.lock": b'{"pid": 1}',
+            "gone.jsonl.deleted.2026": jsonl(*Chain(header(id="gone")).say("u1", "user", "Away").records),
+        },
+    )
+    sessions = list(openclaw.read_sessions(source))
+    assert sorted(session.origin.id for session in sessions) == ["gone", "kid", "mom", "mom", "old"]
+    copy, whole = (entries_of(session) for session in sessions if session.origin.id == "mom")
+    assert copy == whole[: len(copy)]
+
+
+def test_a_transcript_without_an_index():
+    [session] = openclaw.read_sessions(MemoryFile(jsonl(*conversation())))
+    assert (session.origin.tool, session.title, session.agent) == ("openclaw", "Second title", "openclaw")
+
+
+@pytest.mark.parametrize("index", [b"", b"[]", b"{", b'{"a": {"sessionId": "../../x"}}', b"\xff", b"null\n" * 3])
+def test_a_strange_index_is_ignored(index):
+    source = MemoryFile(jsonl(*parent_records()), "mom.jsonl", {"sessions.json": index})
+    [session] = openclaw.read_sessions(source)
+    check_session(list(session.items), jsonl(*parent_records()))
+
+
+# ── records ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_another_session_sends_is_not_a_prompt():
+    chain = Chain(header(version=4)).say("u1", "user", "Hi", __openclaw={"senderIsOwner": True}, idempotencyKey="k")
+    chain.say("u2", "user", "Done", provenance={"kind": "inter_session", "sourceSessionKey": CHILD})
+    chain.say("u3", "user", "Me", provenance={"kind": "external_user"})
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert [message.text for message in messages(entries, Prompt)] == ["Hi", "Me"]
+    assert [note.custom_type for note in messages(entries, Note)] == ["openclaw:inter_session"]
+    kept = [entry.data for entry in entries if isinstance(entry, Custom) and entry.custom_type == "openclaw:fields"]
+    assert kept[0] == {"__openclaw": {"senderIsOwner": True}}
+
+
+def test_context_of_the_runtime_is_a_note():
+    chain = Chain(header()).add("custom_message", "n", customType="openclaw.runtime-context", content="It is Monday")
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert messages(entries, Note)[0].custom_type == "openclaw:openclaw.runtime-context"
+
+
+def test_a_reset_empties_the_context():
+    chain = Chain(header(version=4)).say("u1", "user", "A").add("reset", "x", reason="daily").say("u2", "user", "B")
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert context_texts(entries) == ["B"]
+    assert [entry.trigger for entry in entries if isinstance(entry, Compaction)] == ["reset"]
+
+
+# ── the database ─────────────────────────────────────────────────────────────────────────────────
+
+
+def family():
+    return database(
+        {
+            "mom": parent_records(),
+            "kid": child_records(),
+            "next": Chain(header(id="next")).say("u", "user", "x").records,
+        },
+        [("agent:main:main", "mom", {"label": "Mother"}), (CHILD, "kid", {"spawned_by": "agent:main:main"})],
+        [
+            ("mom", {"key": "agent:main:main", "reason": "initial"}),
+            ("next", {"key": "agent:main:main", "previous": "mom", "reason": "fork"}),
+        ],
+    )
+
+
+def test_the_database_gives_the_entries_of_the_files():
+    """A session that was imported from files is the same session after OpenClaw moved it into its database."""
+    stored, files = by_id(family()), by_id(folder("sessions.json"))
+    for name in ("mom", "kid"):
+        assert stored[name].started_ms == files[name].started_ms
+        assert entries_of(stored[name]) == entries_of(files[name])
+    assert (stored["mom"].title, stored["kid"].origin.parent_call) == ("Mother", "c1")
+    assert stored["next"].origin.parent == "mom"
+
+
+def test_rows_that_are_no_records_are_reported():
+    rows = [header(id="a"), "{", "", None, "[1]", {"type": "message", "message": {"role": "user", "content": "x"}}]
+    [session] = openclaw.read_sessions(database({"a": rows}))
+    assert account_of(session.items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 4}
+
+
+def test_a_transcript_without_a_header():
+    rows = [{"type": "message", "role": "user", "text": "x"}, {"type": "compaction", "summary": "S"}]
+    [session] = openclaw.read_sessions(database({"a": rows}, (), [("a", {"started": 1_700_000_000_000})]))
+    assert (session.origin.id, session.started_ms) == ("a", 1_700_000_000_000)
+    entries = entries_of(session)
+    check_entries(entries)
+    assert entries[0].timestamp == stamp(0)
+
+
+def test_a_window_without_records_is_no_session():
+    assert list(openclaw.read_sessions(database({"a": []}))) == []
+
+
+@given(mutated(parent_records() + conversation()[1:]))
+@settings(max_examples=80)
+def test_strange_records_never_raise_and_are_accounted_for(records):
+    raw = jsonl(*records)
+    others = {"sessions.json": json.dumps(INDEX).encode(), "kid.jsonl": jsonl(*child_records())}
+    for session in openclaw.read_sessions(MemoryFile(raw, "mom.jsonl", others)):
+        check_session(list(session.items), raw)
+    for session in openclaw.read_sessions(database({"mom": records})):
+        items = list(session.items)
+        assert sum(account_of(items).values()) == len(records)
+
+
+@given(mutated([INDEX]))
+@settings(max_examples=60)
+def test_a_damaged_index_never_raises(documents):
+    for document in documents:
+        source = MemoryFile(jsonl(*parent_records()), "mom.jsonl", {"sessions.json": json.dumps(document).encode()})
+        assert [session.origin.id for session in openclaw.read_sessions(source)] == ["mom"]
+
+
+def test_a_grown_transcript_gives_the_same_entries_and_new_ones():
+    records = parent_records()
+    whole = entries_of(by_id(folder("mom.jsonl"))["mom"])
+    for size in range(1, len(records)):
+        part = entries_of(by_id(folder("mom.jsonl", **{"mom.jsonl": jsonl(*records[:size])}))["mom"])
+        assert part == whole[: len(part)]
+
+
+# ── samples ──────────────────────────────────────────────────────────────────────────────────────
+
+FILES = {name: EXPECTED[name] for name in EXPECTED if name.startswith("openclaw/") and name.endswith(".jsonl")} | {
+    f"made-here/openclaw-2026.9.6/{name}": {"records": records, "tool_calls": 1, "tool_results": results}
+    for name, records, results in (
+        ("transcript-events.jsonl", 12, 1),
+        ("crash-in-tool-transcript-events.jsonl", 6, 0),
+    )
+}
+
+
+@needs_samples
+@pytest.mark.parametrize("name", FILES)
+def test_samples_have_the_counted_facts(name):
+    source, facts = sample(name), FILES[name]
+    [session] = openclaw.read_sessions(source)
+    items = list(session.items)
+    check_session(items, source.content())
+    entries = [item.body for item in items]
+    calls = sum(len(reply.tool_calls) for reply in messages(entries, Reply))
+    results = messages(entries, ToolResult)
+    assert sum(account_of(items).values()) == facts["records"]
+    assert (calls, len(results)) == (facts["tool_calls"], facts["tool_results"])
+    assert calls - len({(each.reply_id, each.tool_call_id) for each in results}) == facts.get(
+        "dangling_calls", calls - len(results)
+    )
+    assert tree_of(entries).damage == []
+
+
+@needs_samples
+def test_the_transcripts_of_the_real_tool_are_recognised():
+    for name in FILES:
+        head = [json.loads(line) for line in sample(name).content().splitlines()[:20]]
+        # The small fixture has no mark of OpenClaw: only its place says what it is.
+        assert openclaw.is_openclaw(head) is ("small" not in name)
+
+
+@needs_samples
+@pytest.mark.parametrize(
+    "name", [name for name in EXPECTED if name.startswith("openclaw/") and name.endswith(".sqlite")]
+)
+def test_sample_databases_have_the_counted_rows(name):
+    connection = sqlite3.connect(f"file:{SAMPLES / name}?mode=ro&immutable=1", uri=True)
+    source = SqliteSource(connection)
+    assert openclaw.is_openclaw_database(source)
+    sessions = list(openclaw.read_sessions(source))
+    accounts = [account_of(session.items) for session in sessions]
+    assert sum(sum(account.values()) for account in accounts) == EXPECTED[name]["rows"]["transcript_events"]
+    assert all(session.title for session in sessions)
+    connection.close()
