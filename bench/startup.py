@@ -14,7 +14,7 @@ def startup(folder: str, words: Words) -> Iterator[Figure]:
     """Measure imports and commands beside the least they could cost."""
     write_log(folder, "start_user_1", talk("start", words, messages=8, size=200))
     environment = {"WAKELOG_STORE": folder, "XDG_CACHE_HOME": os.path.join(folder, "cache")}
-    names = "Session, open_store, read_log"
+    names = "Agent, Session, open_store"
     taken = take_turns(
         {
             "pass": python("-c", "pass"),

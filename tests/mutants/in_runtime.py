@@ -28,7 +28,7 @@ IN_RUNTIME = (
     Mutant(
         "a session is created though its model is unavailable",
         "RUN-2",
-        "app/agent.py::Agent.run",
+        "app/agent.py::Agent._say",
         "check_provider(runtime.open_provider, *split_model(self.model), self.params)",
         "pass",
         (f"{CHECKING}::test_running_without_a_key_makes_no_session",),

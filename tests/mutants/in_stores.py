@@ -316,7 +316,7 @@ IN_STORES = (
         "stores/jsonl/session_names.py::SessionNames._is_created",
         "os.link(draft, path)",
         'os.link(draft, draft + ".x")\nos.replace(draft + ".x", path)',
-        (f"{SUITE}::test_creators_at_once",),
+        ("tests/stores/jsonl/test_store.py::test_a_number_that_is_taken_while_the_first_line_is_made",),
     ),
     Mutant(
         "senders are not escaped in file names",
