@@ -3,6 +3,7 @@
     WakelogError
     ├── UsageError          the caller asked for something that is not possible
     │   ├── BadId           a name or id that does not match the grammar
+    │   ├── NotASession     a file that no reader of other agents' sessions knows
     │   ├── OpenToolCalls   a prompt cannot follow tool calls without a result
     │   └── BadQuery        a search query that cannot be parsed
     ├── NotFound            no such session or entry
@@ -49,6 +50,12 @@ class BadId(UsageError):
     """An id or name that does not match the grammar."""
 
     kind = "bad_id"
+
+
+class NotASession(UsageError):
+    """A file is not a session of any agent whose format is known."""
+
+    kind = "not_a_session"
 
 
 class OpenToolCalls(UsageError):

@@ -1,5 +1,6 @@
 """`docs/cli.md` is complete and true: it has every command, option and JSON field, and no others."""
 
+import json
 import re
 from pathlib import Path
 
@@ -186,7 +187,22 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
         "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
         "export": shell("export", "crab_user_1", "-f", "json"),
+        "import": shell("import", str(_foreign_file(shell.folder)), "--json"),
     }
+
+
+def _foreign_file(folder):
+    """Write a session of another agent with a record of each kind: mapped, verbatim, left out and unreadable."""
+    turn = {"timestamp": "2026-01-01T00:00:00.000Z", "type": "response_item"}
+    message = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+    records = [
+        {**turn, "type": "session_meta", "payload": {"id": "019cc1e9-6537-70a3-a8cd-d2957e043dd4", "cwd": "/"}},
+        {**turn, "payload": message},
+        {**turn, "type": "event_msg", "payload": {"type": "user_message", "message": "hi"}},
+    ]
+    path = folder / "rollout.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + "torn")
+    return path
 
 
 def test_every_field_is_described_and_every_description_is_true(answers):

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from wakelog.errors import UsageError
+from wakelog.errors import NotASession, UsageError
 from wakelog.exchange.files import DiskDatabase, DiskFile
 from wakelog.exchange.records import Record, json_records
 from wakelog.exchange.sessions import ForeignSession
@@ -66,24 +66,30 @@ class DetectedSource:
 
 
 def detect(path: str) -> DetectedSource:
-    """Open a file or database and return it with its reader; `UsageError` if it is not a known session."""
+    """Open a file or database and return it with its reader; `NotASession` if no reader knows it.
+
+    `UsageError` for a file that is recognised and cannot be imported.
+    """
     file = DiskFile(path)
     if _starts_with(file, _SQLITE_MAGIC):
         return _detect_database(path)
     head = _head(file)
     if head is None:
-        raise UsageError(f"{path} has no JSON in it", hint=_KNOWN)
+        raise NotASession(f"{path} has no JSON in it", hint=_KNOWN)
     for name in _FILE_READERS:
         reader = _load(name)
         if getattr(reader, f"is_{name}")(head):
             return DetectedSource(reader, _with_root(file, name))
     refused = _load("codex").why_refused(head) or _own_log(path, head)
-    raise UsageError(f"{path} is {refused}" if refused else f"{path} is not a known session", hint=_KNOWN)
+    if refused:
+        raise UsageError(f"{path}: {refused}")
+    raise NotASession(f"{path} is not a known session", hint=_KNOWN)
 
 
 def _own_log(path: str, head: list[Any]) -> str | None:
     first = head[0] if head and isinstance(head[0], dict) else {}
-    return f"a log of wakelog itself: use `wakelog show {path}`" if "h" in first and first.get("v") else None
+    is_own = first.get("type") == "session" and "seq" in first
+    return f"this is a log of wakelog itself; `wakelog show {path}` shows it" if is_own else None
 
 
 def _starts_with(file: DiskFile, magic: bytes) -> bool:
@@ -100,12 +106,14 @@ def _detect_database(path: str) -> DetectedSource:
                 return DetectedSource(reader, database)
         refused = _load("opencode").refusal(database)
         if refused is None and _load("codex").is_state_database(database.tables):
-            refused = "the index of Codex, which has no transcripts: import its folder `sessions`"
+            refused = "this is the index of Codex, which has no transcripts; import its folder `sessions`"
     except BaseException:
         database.__exit__(None, None, None)
         raise
     database.__exit__(None, None, None)
-    raise UsageError(f"{path} is {refused}" if refused else f"{path} is not a database of a known agent", hint=_KNOWN)
+    if refused:
+        raise UsageError(f"{path}: {refused}")
+    raise NotASession(f"{path} is not a database of a known agent", hint=_KNOWN)
 
 
 def _head(file: DiskFile) -> list[Any] | None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from wakelog.errors import StoreError, UsageError, WakelogError
+from wakelog.errors import NotASession, StoreError, UsageError, WakelogError
 from wakelog.exchange.detection import DetectedSource, detect
 from wakelog.exchange.importing import Account, ImportedSession, import_session
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
@@ -22,7 +22,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one file: its sessions; or that it was imported before and has not changed; or an error."""
 
     path: str
-    status: Literal["imported", "unchanged", "failed"]
+    status: Literal["imported", "unchanged", "failed", "no session"]
     tool: str = ""
     sessions: tuple[ImportedSession, ...] = ()
     error: WakelogError | None = None
@@ -56,6 +56,8 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
             found = source.sessions(_stored_entries(store, source) if source.grows_replies else None)
             done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in found)
             signature = source.opened
+    except NotASession as error:
+        return ImportedFile(path=path, status="no session", error=error)
     except (WakelogError, OSError) as error:
         return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
     if index is not None and not dry_run and all(each.error is None for each in done):

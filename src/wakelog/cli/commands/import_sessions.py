@@ -48,7 +48,7 @@ _BAD_SHOWN = 3
 def import_(
     shared: SharedOptions, paths: tuple[str, ...], *, everything: bool, dry_run: bool, report: bool, watch: bool
 ) -> None:
-    """Import sessions of Claude Code, Codex, pi, OpenCode and OpenClaw.
+    """Import the sessions of other agents: Claude Code, Codex, pi, OpenCode and OpenClaw.
 
     Nothing is dropped silently: each record becomes an entry, is kept verbatim, or is counted in the report. Repeated
     imports add only what is new. Imported sessions start nothing; `wakelog fork` or `wakelog chat` continues one.
@@ -57,11 +57,12 @@ def import_(
         raise UsageError("give files or folders to import, or --all", hint="see `wakelog import --help`")
     if watch and dry_run:
         raise UsageError("--watch and --dry-run exclude each other")
+    given = [os.path.expanduser(path) for path in paths]
     place = StoreLocation(shared.store_url)
     with SyncIndex(user_folder("cache"), place.url) as index:
         while True:
-            printer = _ResultPrinter(shared, dry_run=dry_run, report=report)
-            files = list(_files(paths, everything=everything))
+            printer = _ResultPrinter(shared, given, dry_run=dry_run, report=report)
+            files = list(_files(given, everything=everything))
             if not files and not watch:
                 note("no sessions of other agents were found")
             try:
@@ -85,7 +86,7 @@ def _files(paths: Iterable[str], *, everything: bool) -> Iterator[str]:
         for files in usual_files(os.environ).values():
             yield from files
     else:
-        yield from session_files([os.path.expanduser(path) for path in paths])
+        yield from session_files(paths)
 
 
 def _progress(shared: SharedOptions, *, watch: bool) -> "contextlib.AbstractContextManager[Progress | None]":
@@ -95,8 +96,9 @@ def _progress(shared: SharedOptions, *, watch: bool) -> "contextlib.AbstractCont
 class _ResultPrinter:
     """Print the result of each session: at once, or in `end` if `holds_back` is set."""
 
-    def __init__(self, shared: SharedOptions, *, dry_run: bool, report: bool) -> None:
+    def __init__(self, shared: SharedOptions, named: Iterable[str], *, dry_run: bool, report: bool) -> None:
         self.holds_back = False
+        self._named = frozenset(named)
         self._json = shared.json
         self._look = style_of(shared.color)
         self._verb = "would be imported" if dry_run else "imported"
@@ -121,19 +123,24 @@ class _ResultPrinter:
         tools = dict.fromkeys(done.tool for done in self._done if done.tool)
         for tool in tools:
             put(self._summary(tool))
-        unchanged = sum(done.status == "unchanged" for done in self._done)
-        if unchanged and not is_quiet:
-            put(f"{plural(unchanged, 'file')} unchanged")
+        for status, words in (("unchanged", "unchanged since the last import"), ("no session", "no session")):
+            count = sum(done.status == status for done in self._done)
+            if count and not is_quiet:
+                put(f"{plural(count, 'file')}: {words}")
 
     @property
     def code(self) -> int:
         """Return the exit code of the worst result."""
-        if any(done.error or any(each.error for each in done.sessions) for done in self._done):
+        if any(self._is_failure(done) or any(each.error for each in done.sessions) for done in self._done):
             return FAILED
         return DAMAGED if any(each.account.bad for done in self._done for each in done.sessions) else 0
 
+    def _is_failure(self, done: ImportedFile) -> bool:
+        """Return whether a file failed. Files in a folder need not be sessions; one that was named must be."""
+        return done.error is not None and (done.status == "failed" or done.path in self._named)
+
     def _show(self, done: ImportedFile) -> None:
-        if done.error is not None:
+        if done.error is not None and self._is_failure(done):
             report_error(done.error, as_json=self._json)
         for each in done.sessions:
             if each.error is not None:

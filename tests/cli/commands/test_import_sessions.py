@@ -1,0 +1,159 @@
+"""ST-9: the command `import`: files, folders and usual places; what is new, what was left out, and what failed."""
+
+import json
+
+import pytest
+
+from tests.exchange.samples import jsonl
+from wakelog.session import Session
+from wakelog.stores import open_store
+
+TIME = "2026-01-02T03:04:0{}.000Z"
+SESSION = "0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f"
+
+
+def _record(number, kind, parent, content, **more):
+    message = {"role": kind, "content": content} | ({"id": f"m{number}", "model": "m"} if kind == "assistant" else {})
+    return {
+        "type": kind,
+        "uuid": f"00000000-0000-4000-8000-00000000000{number}",
+        "parentUuid": f"00000000-0000-4000-8000-00000000000{parent}" if parent else None,
+        "sessionId": SESSION,
+        "timestamp": TIME.format(number),
+        "version": "2.1.0",
+        "cwd": "/repo",
+        "message": message,
+    } | more
+
+
+CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "a.txt"}
+RECORDS = [
+    _record(1, "user", None, "List the files"),
+    _record(2, "assistant", 1, [{"type": "text", "text": "I look."}, CALL]),
+    _record(3, "user", 2, [RESULT]),
+    _record(4, "assistant", 3, [{"type": "text", "text": "There is a.txt."}]),
+]
+# Stored text is hostile: it moves the cursor and hides what follows.
+EVIL = "evil \x1b[2J\x1b]0;title\x07 \u202e text"
+
+
+@pytest.fixture
+def claude(shell):
+    """A file of Claude Code in its usual place."""
+    path = shell.folder / ".claude" / "projects" / "-repo" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(jsonl(*RECORDS))
+    return path
+
+
+@pytest.fixture
+def usual(shell, monkeypatch, claude):
+    monkeypatch.setenv("HOME", str(shell.folder))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(shell.folder / ".claude"))
+    for name in ("CODEX_HOME", "PI_CODING_AGENT_DIR", "OPENCLAW_STATE_DIR", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(shell.folder / "nothing"))
+    return claude
+
+
+def test_a_file_is_imported_once(shell, claude):
+    """The second import reads nothing, and the session is as the first one left it."""
+    done = shell("import", str(claude))
+    assert (done.code, done.err) == (0, "")
+    assert "claude-code: 1 new session imported; 4 records, 100% mapped" in done.out
+    again = shell("import", str(claude))
+    assert (again.code, again.out) == (0, "1 file: unchanged since the last import\n")
+    shown = shell("show", "claude-code_user_1").out
+    assert "List the files" in shown
+    assert "There is a.txt." in shown
+
+
+def test_a_file_that_has_grown(shell, claude):
+    claude.write_bytes(jsonl(*RECORDS[:2]))
+    shell("import", str(claude))
+    claude.write_bytes(jsonl(*RECORDS))
+    done = shell("import", str(claude))
+    assert "grown" in done.out
+    session = Session(open_store(str(shell.store)), "claude-code_user_1")
+    assert [row.text for row in session.transcript() if row.kind == "reply"] == ["I look.", "There is a.txt."]
+    assert [row.status for row in session.transcript() if row.kind == "call"] == ["ok"]
+
+
+def test_usual_places(shell, usual):
+    """`--all` finds the sessions of each tool where the tool keeps them."""
+    done = shell("import", "--all", "--json")
+    assert (done.code, [row["origin"] for row in done.rows]) == (0, [SESSION])
+    assert done.rows[0]["isNew"]
+
+
+def test_a_folder_with_other_files(shell, claude):
+    """Files that are no sessions are counted; a file that was named must be one."""
+    other = claude.parent / "notes.json"
+    other.write_text('{"a": 1}')
+    done = shell("import", str(claude.parent))
+    assert (done.code, done.err) == (0, "")
+    assert "1 file: no session" in done.out
+    named = shell("import", str(other))
+    assert named.code == 1
+    assert named.err.count("\n") == 1
+    assert "is not a known session" in named.err
+
+
+def test_damage_is_reported_with_its_place(shell, claude):
+    """Law 9: a torn line costs itself, and is reported with its line."""
+    claude.write_bytes(jsonl(*RECORDS)[:-20])
+    done = shell("import", str(claude))
+    assert done.code == 4
+    assert "line 4 (byte" in done.err
+    assert "not JSON" in done.err
+
+
+def test_the_report(shell, claude):
+    done = shell("import", str(claude), "--dry-run", "--report")
+    assert (done.code, "4 records: 4 mapped, 0 kept verbatim" in done.out) == (0, True)
+    assert not list(shell.store.glob("*.jsonl"))
+
+
+def test_an_own_log_is_named(shell, story):
+    """A log of wakelog is not imported; the message says how to read it."""
+    story.user("hello")
+    done = shell("import", str(shell.store / "crab_user_1.jsonl"))
+    assert (done.code, "a log of wakelog itself" in done.err) == (1, True)
+
+
+def test_mistakes(shell, claude):
+    for words in ((), ("--all", str(claude)), ("--watch", "--dry-run", str(claude))):
+        done = shell("import", *words)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+    absent = shell("import", "absent.jsonl")
+    assert (absent.code, "there is no file absent.jsonl" in absent.err) == (1, True)
+
+
+def test_wake_all_leaves_imported_sessions_alone(shell, claude):
+    """An unanswered prompt and an open call of another agent start nothing."""
+    claude.write_bytes(jsonl(*RECORDS[:2]))
+    shell("import", str(claude))
+    before = (shell.store / "claude-code_user_1.jsonl").read_bytes()
+    done = shell("wake", "--all")
+    assert "imported from another agent" in done.out + done.err
+    assert (shell.store / "claude-code_user_1.jsonl").read_bytes() == before
+
+
+def test_hostile_text(shell, claude):
+    """Law 13: ids, paths and records of other agents reach the terminal without control characters."""
+    claude.write_bytes(jsonl(*RECORDS, {"type": EVIL, "sessionId": EVIL}) + b'{"evil \x1b[2J')
+    done = shell("import", str(claude), "--report")
+    for text in (done.out, done.err, shell("show", "claude-code_user_1").out, shell("ls").out):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+def test_the_session_says_where_it_comes_from(shell, claude):
+    shell("import", str(claude))
+    log = [json.loads(line) for line in (shell.store / "claude-code_user_1.jsonl").read_bytes().splitlines()]
+    assert (log[1]["customType"], log[1]["data"]["tool"], log[1]["data"]["session"]) == (
+        "wakelog:import",
+        "claude-code",
+        SESSION,
+    )
+    assert (log[1]["data"]["fidelity"], log[1]["data"]["read"]) == (1.0, 4)

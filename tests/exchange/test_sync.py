@@ -1,0 +1,128 @@
+"""ST-9: files are detected by content, imported, and imported again: the samples, renamed files, and refused ones."""
+
+import shutil
+import sqlite3
+
+import pytest
+
+from tests.exchange.samples import SAMPLES, jsonl, needs_samples
+from wakelog.errors import NotASession, UsageError
+from wakelog.exchange.detection import detect
+from wakelog.exchange.places import session_files, usual_files
+from wakelog.exchange.sync import import_files
+from wakelog.exchange.sync_index import SyncIndex
+from wakelog.session import Session
+from wakelog.stores import open_store
+
+TOOLS = ("claude-code", "codex", "pi", "opencode", "openclaw")
+FOLDERS = (*TOOLS, "made-here") if SAMPLES is not None else ()
+FILES = [path for folder in FOLDERS for path in session_files([str(SAMPLES / folder)])] if SAMPLES is not None else []
+CODEX = [
+    {
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "type": "session_meta",
+        "payload": {"id": "019cc1e9-6537-70a3-a8cd-d2957e043dd4", "cwd": "/"},
+    },
+    {
+        "timestamp": "2026-01-01T00:00:01.000Z",
+        "type": "response_item",
+        "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+    },
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = open_store(str(tmp_path / "store"))
+    yield opened
+    opened.close()
+
+
+@needs_samples
+def test_every_sample_is_imported_once(store, tmp_path):
+    """No traceback; each session verifies; the second import finds nothing to add, with the index and without it."""
+    with SyncIndex(str(tmp_path / "cache"), "store") as index:
+        done = list(import_files(store, FILES, index))
+        sessions = [each for file in done for each in file.sessions]
+        assert len(sessions) > 50
+        assert [each.error for each in sessions if each.error is not None] == []
+        assert {file.tool for file in done if file.tool} == set(TOOLS)
+        for each in sessions:
+            assert Session(store, each.session).verify().ok, each.origin
+            assert Session(store, each.session).read().damage == ()
+        again = list(import_files(store, FILES, index))
+        assert {file.status for file in again} <= {"unchanged", "no session", "failed"}
+    anew = list(import_files(store, FILES))
+    assert [(each.origin.path, each.added) for file in anew for each in file.sessions if each.added] == []
+
+
+@needs_samples
+def test_imported_sessions_can_be_sent_to_a_model(store):
+    """Every imported session gives a request in which each call has one result, or none and is the last."""
+    for file in import_files(store, FILES):
+        for each in file.sessions:
+            session = Session(store, each.session)
+            session.to_anthropic()
+            session.to_openai_chat()
+            session.transcript()
+
+
+def test_content_decides_and_not_the_name(tmp_path):
+    path = tmp_path / "opencode.db"
+    path.write_bytes(jsonl(*CODEX))
+    with detect(str(path)) as source:
+        assert source.tool == "codex"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"hello", b"{}", b"[]", b'{"a":1}\n{"b":2}\n', b"\x00" * 100])
+def test_what_is_no_session_is_refused(tmp_path, content):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(NotASession):
+        detect(str(path))
+
+
+def test_the_other_opencode_is_refused_by_name(tmp_path):
+    path = str(tmp_path / "opencode.db")
+    with sqlite3.connect(path) as db:
+        for table in ("goose_db_version", "files", "messages", "sessions"):
+            db.execute(f"CREATE TABLE {table} (id TEXT)")
+    db.close()
+    with pytest.raises(UsageError, match="opencode-ai/opencode"):
+        detect(path)
+
+
+def test_one_bad_file_does_not_stop_the_others(store, tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(b"no json")
+    (tmp_path / "b.jsonl").write_bytes(jsonl(*CODEX))
+    found = import_files(store, [str(tmp_path / "absent"), str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")])
+    assert [file.status for file in found] == ["failed", "no session", "imported"]
+
+
+def test_a_moved_file_is_the_same_session(store, tmp_path):
+    (tmp_path / "one").mkdir()
+    path = tmp_path / "one" / "rollout-a.jsonl"
+    path.write_bytes(jsonl(*CODEX))
+    (first,) = import_files(store, [str(path)])
+    shutil.move(path, tmp_path / "renamed.jsonl")
+    (second,) = import_files(store, [str(tmp_path / "renamed.jsonl")])
+    assert first.sessions[0].session == second.sessions[0].session
+    assert second.sessions[0].added == 0
+
+
+def test_a_session_that_was_removed_from_the_store_is_imported_again(tmp_path):
+    """The index only saves time: what it says is checked against the store."""
+    path = tmp_path / "rollout-a.jsonl"
+    path.write_bytes(jsonl(*CODEX))
+    with SyncIndex(str(tmp_path / "cache"), "store") as index:
+        list(import_files(open_store("memory:"), [str(path)], index))
+        (again,) = import_files(open_store("memory:"), [str(path)], index)
+    assert (again.status, again.sessions[0].is_new) == ("imported", True)
+
+
+def test_usual_places_follow_the_variables(tmp_path):
+    path = tmp_path / "elsewhere" / "sessions" / "2026" / "01" / "01" / "rollout-x.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(jsonl(*CODEX))
+    found = usual_files({"HOME": str(tmp_path), "CODEX_HOME": str(tmp_path / "elsewhere")})
+    assert found == {"codex": [str(path)]}
