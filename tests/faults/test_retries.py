@@ -185,7 +185,7 @@ def test_a_run_completes_whichever_call_fails_once(manner, outage_s, record):
     """Laws 4, 5 and 6: whichever call fails, the run completes, the tool runs once, and the log is the same."""
     plain = Run().go()
     assert plain.store.failed == []
-    assert plain.store.calls > 50
+    assert plain.store.calls > 40
     met, applied = set(), 0
     for at in range(plain.store.calls):
         run = Run(at, manner, outage_s).go()
@@ -223,7 +223,7 @@ def test_an_outage_longer_than_the_lease_ends_the_run():
     The last calls are those with which the run leaves: when they fail it has nothing to stop.
     """
     plain = Run().go().store
-    tried = range(plain.taken_at + 1, plain.calls - 6, 3)
+    tried = range(plain.taken_at + 1, plain.calls - 6, 2)
     for at in tried:
         run = Run(at, "before", outage_s=1_000.0, lease_s=12.0)
         with pytest.raises(LeaseLost):
