@@ -197,8 +197,8 @@ IN_DATABASES = (
         "a group commit reverses the order",
         "law 3",
         "stores/group_commit.py::Group.take",
-        "self._waiting[0]",
-        "self._waiting[-1]",
+        "[self.request, *(place.request for place in self.members)]",
+        "[self.request, *(place.request for place in self.members[::-1])]",
         (f"{GROUPS}::test_requests_that_arrive_during_a_commit_share_the_next_one",),
     ),
     Mutant(
@@ -207,7 +207,7 @@ IN_DATABASES = (
         "stores/group_commit.py::GroupCommit._lead",
         "zip(place.members, others, strict=True)",
         "zip(place.members[::-1], others, strict=True)",
-        (f"{GROUPS}::test_errors_go_to_their_caller",),
+        (f"{GROUPS}::test_requests_that_arrive_during_a_commit_share_the_next_one",),
     ),
     Mutant(
         "the size of a group is not limited",
