@@ -59,3 +59,10 @@ def _described(given: object) -> str:
     if isinstance(given, BaseMessage):
         return f"{kind}, which has no role"
     return f"{kind} with the role {role!r}" if role is not None else kind
+
+
+def append_hint(given: object) -> str:
+    """Return a hint on what to call for a value that `append` does not accept."""
+    if isinstance(given, BaseMessage):
+        return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
+    return "use session.say(…) for a message of a person" if isinstance(given, str) else "see wakelog.log.entry"

@@ -6,6 +6,7 @@ two different pairs never share a session, whatever their names look like.
 
 from wakelog.arguments import check_store, checked_text
 from wakelog.decide.policy import RedactMode
+from wakelog.errors import Conflict
 from wakelog.log.codec import SessionIdentity, decode_identity
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
@@ -57,3 +58,24 @@ def _has_user_message(store: Store, name: str) -> bool:
                 case Message(message=Prompt()) | Queued(message=Prompt(), mode="steer" | "followUp"):
                     return True
     return False
+
+
+class NumberRefused(Conflict):
+    """A session is not created, because another one may have been since the latest of the pair was looked up."""
+
+
+class NumberLimit:
+    """The highest number that a new session may have: the one that was next before the latest session was looked up.
+
+    The store never gives a number twice. So if the new session gets this number, no other session of the pair was
+    created between the look and the creation. The first number is refused, to learn it before looking once more.
+    """
+
+    def __init__(self) -> None:
+        self._limit = 0
+
+    def check(self, number: int) -> None:
+        """Raise `NumberRefused` for a number above the limit, which becomes the limit."""
+        if number > self._limit:
+            self._limit = number
+            raise NumberRefused(f"the next session of the pair has the number {number}")

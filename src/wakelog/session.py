@@ -23,7 +23,7 @@ from wakelog.decide.policy import QUEUE_MAX
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import Conflict, OpenToolCalls, StoreError, UsageError
 from wakelog.forking import fork
-from wakelog.identity import latest
+from wakelog.identity import NumberLimit, NumberRefused, latest
 from wakelog.journals import read_journals
 from wakelog.large_content import messages_with_media
 from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Reply, Text, ToolCall, ToolResult
@@ -95,13 +95,13 @@ class Session(StreamRecorder):
         `header` are further arguments of `create`, for a session that is created.
         """
         check_store(store)
-        numbers = _NumberLimit()
+        numbers = NumberLimit()
         while True:
             name = latest(store, agent, sender)
             found = cls(store, name) if name is not None else None
             if found is not None and not is_terminated(found.tree):
                 return found
-            with contextlib.suppress(_NumberRefused):
+            with contextlib.suppress(NumberRefused):
                 return cls.create(store, agent=agent, sender=sender, **{"check_number": numbers.check, **header})
 
     @classmethod
@@ -351,7 +351,6 @@ class Session(StreamRecorder):
         `receipts` that has the name of its tool, else `interrupted` or `unknown`. `Conflict`, and nothing is written,
         while another process records or runs the session: its tools may still be running.
         """
-        _check_receipts(receipts or {})
         with self.mutex:
             if self._held is not None and not self._held.is_valid:
                 self.close()
@@ -470,27 +469,6 @@ class _NotMarked(Exception):
     """No `activity` entry says yet that a program records the session."""
 
 
-class _NumberRefused(Conflict):
-    """A session is not created, because another one may have been since the latest of the pair was looked up."""
-
-
-class _NumberLimit:
-    """The highest number that a new session may have: the one that was next before the latest session was looked up.
-
-    The store never gives a number twice. So if the new session gets this number, no other session of the pair was
-    created between the look and the creation. The first number is refused, to learn it before looking once more.
-    """
-
-    def __init__(self) -> None:
-        self._limit = 0
-
-    def check(self, number: int) -> None:
-        """Raise `_NumberRefused` for a number above the limit, which becomes the limit."""
-        if number > self._limit:
-            self._limit = number
-            raise _NumberRefused(f"the next session of the pair has the number {number}")
-
-
 def _id_of(entry: str | Entry) -> str:
     """Return the id of an entry, which may be given itself."""
     return entry.id if isinstance(entry, Entry) else checked_text("an entry id", entry)
@@ -514,9 +492,3 @@ def _check_message(given: object) -> None:
         what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
         raise UsageError(what, hint="`append` takes the bodies of entries")
     checked_message(given)
-
-
-def _check_receipts(given: object) -> None:
-    if not isinstance(given, Mapping) or not all(callable(find) for find in given.values()):
-        hint = 'pass a function for each tool, such as recover({"pay": find_payment})'
-        raise UsageError("the receipts are not functions by the name of their tool", hint=hint)

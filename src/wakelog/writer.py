@@ -6,8 +6,7 @@ Rule 2: the only state is a tree derived from the bytes of the log. Every append
 the store detects a tree that is out of date, and the session catches up.
 Rule 3: an append may be retried with the same entry id; the entry is appended once.
 
-`session.py` adds what people and programs do with a session; the path of an append is here: check, stamp, encode,
-append, catch up.
+`session.py` adds what people and programs do with a session; here is the path of an append, from checks to the store.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from wakelog.arguments import check_store, checked_message, checked_text, session_ref
+from wakelog.arguments import append_hint, check_store, checked_message, checked_text, session_ref
 from wakelog.clock import SystemClock
 from wakelog.decide.policy import Policy, RedactMode, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
@@ -30,7 +29,7 @@ from wakelog.large_content import (
     with_media_in_blobs,
 )
 from wakelog.log.codec import encode, fits_line
-from wakelog.log.content import BaseMessage, Prompt
+from wakelog.log.content import Prompt
 from wakelog.log.entry import (
     FORMAT_VERSION,
     RULES_VERSION,
@@ -43,7 +42,6 @@ from wakelog.log.entry import (
     DamageNote,
     Entry,
     KnownBody,
-    Label,
     Message,
     Node,
     Origin,
@@ -63,7 +61,12 @@ from wakelog.ports.runtime import Clock
 from wakelog.ports.stores import Lease, SealedLine, Store
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.queue import has_whole_queue, must_record_queue, waiting_messages
-from wakelog.projections.session_state import build_carried_state, can_build_carried_state, is_terminated
+from wakelog.projections.session_state import (
+    build_carried_state,
+    can_build_carried_state,
+    is_allowed_after_end,
+    is_terminated,
+)
 from wakelog.reading import Log, read_active, read_log, read_session_header
 from wakelog.redaction.entries import redact_entry, redact_identity
 from wakelog.version import APP
@@ -72,16 +75,12 @@ from wakelog.version import APP
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
 _SESSION_WIDE: frozenset[type] = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
-_ALLOWED_AFTER_END = (DamageNote, Label, SessionRenamed, SessionArchived)
 _APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
 
 
 class SessionWriter:
-    """The log of one session, read as far as its head needs, and appended to.
-
-    Any number of instances, in any process, may write to one session.
-    """
+    """The log of one session, read as far as its head needs, and appended to by any number of these, in any process."""
 
     def __init__(
         self,
@@ -239,7 +238,7 @@ class SessionWriter:
         follows exactly the entries a decision was based on.
         """
         if not isinstance(body, _BODIES):
-            raise UsageError(f"append takes the body of an entry, not {type(body).__name__}", hint=_append_hint(body))
+            raise UsageError(f"append takes the body of an entry, not {type(body).__name__}", hint=append_hint(body))
         if isinstance(body, Message):
             checked_message(body.message)
         entry_id = checked_id(body.id) if body.id else self._new_id()
@@ -361,7 +360,7 @@ class SessionWriter:
 
         If the `terminated` entry is not in this tree yet, the store rejects the append.
         """
-        if is_terminated(self._log.tree) and not _is_allowed_after_end(value):
+        if is_terminated(self._log.tree) and not is_allowed_after_end(value):
             raise SessionEnded(
                 f"{self.name} is terminated",
                 hint=f"`wakelog fork {self.name} --new-session` continues it in a new session",
@@ -497,16 +496,3 @@ class SessionWriter:
 
     def _new_id(self) -> str:
         return self.clock.new_id()
-
-
-def _append_hint(given: object) -> str:
-    """Return a hint on what to call for a value that `append` does not accept."""
-    if isinstance(given, BaseMessage):
-        return f"use session.append(Message(message={type(given).__name__}(…))), or session.say(…)"
-    return "use session.say(…) for a message of a person" if isinstance(given, str) else "see wakelog.log.entry"
-
-
-def _is_allowed_after_end(value: KnownBody | None) -> bool:
-    """Return whether a terminated session accepts this entry: worker left, damage note, label, title or archiving."""
-    is_leaving = isinstance(value, Activity) and value.event == "left"
-    return is_leaving or isinstance(value, _ALLOWED_AFTER_END)

@@ -28,7 +28,7 @@ IN_RECORDING = (
     Mutant(
         "two processes that open a pair at once get two sessions",
         "ST-1",
-        "session.py::_NumberLimit.check",
+        "identity.py::NumberLimit.check",
         "number > self._limit",
         "False",
         (

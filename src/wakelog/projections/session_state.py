@@ -12,8 +12,11 @@ from wakelog.log.entry import (
     Body,
     CarriedState,
     Compaction,
+    DamageNote,
     Entry,
     Head,
+    KnownBody,
+    Label,
     Message,
     Origin,
     Partial,
@@ -86,6 +89,12 @@ def _carries_termination(compaction: Entry) -> bool:
 def is_dormant(tree: Tree) -> bool:
     """Whether automatic wakers, such as a timer, must skip the session."""
     return session_state(tree).dormant
+
+
+def is_allowed_after_end(value: KnownBody | None) -> bool:
+    """Return whether a terminated session accepts this entry: worker left, damage note, label, title or archiving."""
+    is_leaving = isinstance(value, Activity) and value.event == "left"
+    return is_leaving or isinstance(value, DamageNote | Label | SessionRenamed | SessionArchived)
 
 
 def is_imported(tree: Tree) -> bool:

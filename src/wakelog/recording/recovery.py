@@ -17,7 +17,7 @@ from wakelog.decide.damage import notice_text
 from wakelog.decide.decisions import take_snapshot
 from wakelog.decide.open_tool_calls import settle_unknown, settle_unrun
 from wakelog.decide.wording import clip
-from wakelog.errors import Conflict
+from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import BaseMessage, Text, ToolCall, ToolResult
 from wakelog.log.entry import Custom, Entry, Partial
 from wakelog.log.lines import Damage
@@ -66,6 +66,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 def recover(session: StreamRecorder, receipts: Mapping[str, FindReceipt]) -> Recovery:
     """Recover a session. Tools and the reply that this object itself is running are left alone."""
+    _check_receipts(receipts)
     lease = session.hold_lease()
     if session.stream is not None or session.running:
         running = {call for _, call in session.running}
@@ -75,6 +76,12 @@ def recover(session: StreamRecorder, receipts: Mapping[str, FindReceipt]) -> Rec
     failed: list[FailedReceipt] = []
     results = [_settle(session, lease, call, receipts, failed) for call in open_tool_calls(session.branch())]
     return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease), tuple(failed))
+
+
+def _check_receipts(given: object) -> None:
+    if not isinstance(given, Mapping) or not all(callable(find) for find in given.values()):
+        hint = 'pass a function for each tool, such as recover({"pay": find_payment})'
+        raise UsageError("the receipts are not functions by the name of their tool", hint=hint)
 
 
 def _settle(
