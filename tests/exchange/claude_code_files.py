@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
-from wakelog.exchange.claude_code import read_sessions
+from wakelog.exchange.claude_code.reader import read_sessions
 from wakelog.exchange.records import json_records
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Note, Reply, ToolResult

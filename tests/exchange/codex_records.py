@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.exchange.samples import MemoryFile, account_of, jsonl
-from wakelog.exchange.codex import read_sessions
+from wakelog.exchange.codex.reader import read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry, SkippedRecords
 from wakelog.log.codec import encode

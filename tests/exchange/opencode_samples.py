@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 from tests.exchange.samples import MemoryDatabase, MemoryFile, entries_of
-from wakelog.exchange.opencode import read_sessions
+from wakelog.exchange.opencode.reader import read_sessions
 from wakelog.log.entry import Message
 
 SESSION = {

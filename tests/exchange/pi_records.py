@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
-from wakelog.exchange import pi
+from wakelog.exchange.pi import reader as pi
 from wakelog.exchange.records import BadRecord, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry, entry_id
 from wakelog.log.codec import decode, encode

@@ -20,7 +20,7 @@ from tests.exchange.claude_code_files import (
     user,
 )
 from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
-from wakelog.exchange.claude_code import is_claude_code, read_sessions
+from wakelog.exchange.claude_code.reader import is_claude_code, read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage

@@ -23,7 +23,7 @@ from tests.exchange.claude_code_files import (
     user,
 )
 from tests.exchange.samples import EXPECTED, SAMPLES, MemoryFile, entries_of, needs_samples, sample
-from wakelog.exchange.claude_code import read_sessions
+from wakelog.exchange.claude_code.reader import read_sessions
 from wakelog.log.content import Reply, Usage
 
 # ── files that grow ──────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ import pytest
 
 from tests.exchange.claude_code_files import branch_points, check_sessions, messages
 from tests.exchange.samples import EXPECTED, SAMPLES, account_of, needs_samples, sample
-from wakelog.exchange.claude_code import is_claude_code, read_sessions
+from wakelog.exchange.claude_code.reader import is_claude_code, read_sessions
 from wakelog.exchange.records import Record, json_records
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Prompt, Reply, ToolResult

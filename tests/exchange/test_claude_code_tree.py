@@ -19,7 +19,7 @@ from tests.exchange.claude_code_files import (
     user,
 )
 from tests.exchange.samples import entries_of, jsonl
-from wakelog.exchange.claude_code import read_sessions
+from wakelog.exchange.claude_code.reader import read_sessions
 from wakelog.exchange.sessions import session_id
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Spawned

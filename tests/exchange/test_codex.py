@@ -29,7 +29,7 @@ from tests.exchange.codex_records import (
 )
 from tests.exchange.samples import MemoryFile, account_of, jsonl
 from wakelog.errors import UsageError
-from wakelog.exchange.codex import (
+from wakelog.exchange.codex.reader import (
     is_codex,
     is_state_database,
     read_sessions,

@@ -28,7 +28,7 @@ from tests.exchange.codex_records import (
 )
 from tests.exchange.samples import MemoryFile, account_of, jsonl, needs_samples, sample
 from tests.exchange.test_codex_samples import NAMES
-from wakelog.exchange.codex import is_codex, why_refused
+from wakelog.exchange.codex.reader import is_codex, why_refused
 from wakelog.exchange.records import json_records
 from wakelog.log.content import Reply
 from wakelog.log.entry import Custom, Message

@@ -9,7 +9,7 @@ from tests.exchange.codex_records import checked, messages, replies, results
 from tests.exchange.samples import EXPECTED, SAMPLES, account_of, needs_samples, sample
 from tests.exchange.test_codex_trees import Database
 from wakelog.errors import UsageError
-from wakelog.exchange.codex import ThreadState, is_codex, read_sessions, thread_states
+from wakelog.exchange.codex.reader import ThreadState, is_codex, read_sessions, thread_states
 from wakelog.exchange.records import BadRecord, json_records
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Note, Prompt, Usage

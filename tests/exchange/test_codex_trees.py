@@ -36,7 +36,7 @@ from tests.exchange.codex_records import (
     user,
 )
 from tests.exchange.samples import account_of, jsonl
-from wakelog.exchange.codex import (
+from wakelog.exchange.codex.reader import (
     ThreadState,
     thread_states,
     titles_from_index,

@@ -24,7 +24,7 @@ from tests.exchange.opencode_samples import (
 )
 from tests.exchange.samples import MemoryDatabase, MemoryFile, entries_of
 from wakelog.errors import UsageError
-from wakelog.exchange.opencode import TOOL, is_opencode, is_opencode_database, read_sessions, refusal
+from wakelog.exchange.opencode.reader import TOOL, is_opencode, is_opencode_database, read_sessions, refusal
 from wakelog.exchange.sessions import session_id
 from wakelog.log.content import Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Compaction, Failed, Head, Message, Node, Spawned

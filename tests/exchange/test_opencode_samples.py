@@ -15,7 +15,7 @@ from tests.exchange.samples import (
     needs_samples,
     sample_database,
 )
-from wakelog.exchange.opencode import is_opencode, is_opencode_database, read_sessions, refusal
+from wakelog.exchange.opencode.reader import is_opencode, is_opencode_database, read_sessions, refusal
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Message, Spawned

@@ -22,7 +22,7 @@ from tests.exchange.opencode_samples import (
     user,
 )
 from tests.exchange.samples import MemoryDatabase, MemoryFile, account_of, entries_of
-from wakelog.exchange.opencode import TOOL, read_sessions
+from wakelog.exchange.opencode.reader import TOOL, read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedEntry, SkippedRecords
 from wakelog.log.content import Reply, Thinking, ToolResult

@@ -24,7 +24,7 @@ from tests.exchange.pi_records import (
     tree_of,
 )
 from tests.exchange.samples import EXPECTED, MemoryFile, account_of, entries_of, jsonl, needs_samples, sample
-from wakelog.exchange import pi
+from wakelog.exchange.pi import reader as pi
 from wakelog.log.codec import encode
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart, Usage
 from wakelog.log.entry import (

@@ -5,8 +5,8 @@ from tests.mutants.mutant import Mutant
 SESSION = "tests/exchange/test_codex.py"
 TREES = "tests/exchange/test_codex_trees.py"
 GROWTH = "tests/exchange/test_codex_properties.py"
-ENTRIES = "exchange/codex_entries.py::EntryBuilder"
-TRANSCRIPT = "exchange/codex_session.py::Transcript"
+ENTRIES = "exchange/codex/entries.py::EntryBuilder"
+TRANSCRIPT = "exchange/codex/session.py::Transcript"
 
 IN_CODEX = (
     Mutant(
@@ -28,7 +28,7 @@ IN_CODEX = (
     Mutant(
         "codex: usage includes what was cached",
         "ST-9",
-        "exchange/codex_items.py::usage_of",
+        "exchange/codex/items.py::usage_of",
         '_count(value["input_tokens"]) - read - written',
         '_count(value["input_tokens"])',
         (f"{SESSION}::test_usage_excludes_what_was_cached",),
@@ -76,7 +76,7 @@ IN_CODEX = (
     Mutant(
         "codex: injected context is a prompt",
         "ST-9",
-        "exchange/codex_items.py::_kind_of_text",
+        "exchange/codex/items.py::_kind_of_text",
         "tag in _CONTEXT_TAGS",
         "False",
         (f"{SESSION}::test_messages_in_order",),
@@ -116,7 +116,7 @@ IN_CODEX = (
     Mutant(
         "codex: a fork has all of its base",
         "ST-9",
-        "exchange/codex_lines.py::_is_behind",
+        "exchange/codex/lines.py::_is_behind",
         "line.ordinal >= end",
         "False",
         (f"{TREES}::test_a_fork_by_reference_begins_with_the_entries_of_its_base",),
@@ -124,7 +124,7 @@ IN_CODEX = (
     Mutant(
         "codex: a base that is missing is not reported",
         "ST-9",
-        "exchange/codex_lines.py::_base_lines",
+        "exchange/codex/lines.py::_base_lines",
         'yield SkippedRecords("history_base", 0, reason)',
         "pass",
         (f"{TREES}::test_a_base_that_is_not_found_is_reported",),

@@ -10,7 +10,7 @@ IN_OPENCODE = (
     Mutant(
         "a reply has the same key with other parts",
         "ST-9",
-        "exchange/opencode_entries.py::_key",
+        "exchange/opencode/entries.py::_key",
         '":".join([message, *parts])',
         "message",
         (SYNC, f"{SOURCES}::test_a_reply_that_got_more_calls_is_another_reply"),
@@ -18,7 +18,7 @@ IN_OPENCODE = (
     Mutant(
         "a result has the same key behind another reply",
         "ST-9",
-        "exchange/opencode_entries.py::_SessionWriter._place",
+        "exchange/opencode/entries.py::_SessionWriter._place",
         'f"{self._scope}:{key}" if self._scope else key',
         "key",
         (SYNC,),
@@ -26,7 +26,7 @@ IN_OPENCODE = (
     Mutant(
         "results stand in the order of their calls",
         "ST-9",
-        "exchange/opencode_entries.py::_SessionWriter._step",
+        "exchange/opencode/entries.py::_SessionWriter._step",
         "sorted(results, key=lambda each: each[0])",
         "results",
         (SYNC, f"{SOURCES}::test_results_come_in_the_order_in_which_the_tools_ended"),
@@ -34,7 +34,7 @@ IN_OPENCODE = (
     Mutant(
         "a text that still grows is taken",
         "ST-9",
-        "exchange/opencode_parts.py::_is_growing",
+        "exchange/opencode/parts.py::_is_growing",
         '"start" in time and not time.get("end")',
         "False",
         (SYNC,),
@@ -42,7 +42,7 @@ IN_OPENCODE = (
     Mutant(
         "a reply in progress is taken without a call",
         "ST-9",
-        "exchange/opencode_entries.py::_is_open",
+        "exchange/opencode/entries.py::_is_open",
         'bool(time.get("created")) and not is_ended',
         "False",
         (SYNC, f"{SOURCES}::test_a_reply_in_progress_is_not_taken"),
@@ -50,7 +50,7 @@ IN_OPENCODE = (
     Mutant(
         "reverted messages stay in the branch of the head",
         "ST-9",
-        "exchange/opencode_entries.py::_SessionWriter._end_of_hidden",
+        "exchange/opencode/entries.py::_SessionWriter._end_of_hidden",
         "self._tip = hidden.target_id or None",
         "pass",
         (
@@ -61,7 +61,7 @@ IN_OPENCODE = (
     Mutant(
         "a text that OpenCode added counts as a person's",
         "ST-9",
-        "exchange/opencode_entries.py::_said",
+        "exchange/opencode/entries.py::_said",
         'not value.get("synthetic")',
         "True",
         (f"{READER}::test_added_texts_are_notes_and_unseen_parts_are_verbatim",),
@@ -69,7 +69,7 @@ IN_OPENCODE = (
     Mutant(
         "reasoning is not counted as output",
         "ST-9",
-        "exchange/opencode_parts.py::usage_of",
+        "exchange/opencode/parts.py::usage_of",
         'number_of(tokens.get("output")) + number_of(tokens.get("reasoning"))',
         'number_of(tokens.get("output"))',
         (f"{READER}::test_a_turn_with_a_tool",),
@@ -77,7 +77,7 @@ IN_OPENCODE = (
     Mutant(
         "parts of a message that cannot be read are dropped",
         "ST-9",
-        "exchange/opencode_sources.py::DatabaseReader._messages",
+        "exchange/opencode/sources.py::DatabaseReader._messages",
         "yield from self._homeless_parts(name, seen)",
         "",
         (f"{SOURCES}::test_damaged_rows_are_reported_and_their_parts_kept",),
@@ -85,7 +85,7 @@ IN_OPENCODE = (
     Mutant(
         "the database of the other opencode has no name",
         "ST-9",
-        "exchange/opencode.py::refusal",
+        "exchange/opencode/reader.py::refusal",
         "_GO_DATABASE if is_go and not is_opencode_database(source) else None",
         "None",
         (f"{READER}::test_the_other_opencode_is_refused_by_name",),

@@ -11,7 +11,7 @@ IN_PI = (
     Mutant(
         "an imported branch leaves the head behind",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader.read",
+        "exchange/pi/entries.py::EntryReader.read",
         "place != before and not is_side and not isinstance(bodies[0], Head)",
         "False",
         (f"{TREE}::test_branches_are_where_pi_has_them_and_the_last_record_is_the_head",),
@@ -19,7 +19,7 @@ IN_PI = (
     Mutant(
         "an imported result belongs to any call with its id",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._call",
+        "exchange/pi/entries.py::EntryReader._call",
         "len(by_reply) > 1",
         "False",
         (f"{PI}::test_a_result_belongs_to_the_nearest_call_with_its_id",),
@@ -27,7 +27,7 @@ IN_PI = (
     Mutant(
         "an imported result without a call is dropped into a reply",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._result",
+        "exchange/pi/entries.py::EntryReader._result",
         "return None",
         "call = _Call('lost', call_id)",
         (f"{PI}::test_a_result_without_a_call_is_kept_as_it_is",),
@@ -35,7 +35,7 @@ IN_PI = (
     Mutant(
         "an imported record without an id makes a branch",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._move_on",
+        "exchange/pi/entries.py::EntryReader._move_on",
         "self._places[self._leaf] = place",
         "pass",
         (f"{TREE}::test_a_record_without_an_id_makes_no_branch",),
@@ -43,7 +43,7 @@ IN_PI = (
     Mutant(
         "ids of records without an id depend on the session",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._key",
+        "exchange/pi/entries.py::EntryReader._key",
         "f'{content.hex()}:{self._contents[content]}'",
         "f'{self._session}:{self._records}'",
         (f"{TREE}::test_records_copied_into_a_fork_keep_their_ids",),
@@ -51,7 +51,7 @@ IN_PI = (
     Mutant(
         "equal records without an id get one id",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._key",
+        "exchange/pi/entries.py::EntryReader._key",
         "f'{content.hex()}:{self._contents[content]}'",
         "content.hex()",
         (f"{TREE}::test_version_1_is_a_chain_and_counts_records_with_the_header",),
@@ -59,7 +59,7 @@ IN_PI = (
     Mutant(
         "an imported compaction keeps a message that a label is about",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._first_kept",
+        "exchange/pi/entries.py::EntryReader._first_kept",
         "path[path.index(node) - 1] if node in path[1:] else None if node == place else node",
         "node",
         (f"{TREE}::test_the_first_kept_record_is_a_label",),
@@ -67,7 +67,7 @@ IN_PI = (
     Mutant(
         "an aborted reply looks finished",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._reply",
+        "exchange/pi/entries.py::EntryReader._reply",
         "reply.stop_reason == 'aborted'",
         "False",
         (f"{PI}::test_aborted_and_failed_replies",),
@@ -75,7 +75,7 @@ IN_PI = (
     Mutant(
         "fields of a record are lost in silence",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._fields",
+        "exchange/pi/entries.py::EntryReader._fields",
         "rest",
         "False",
         (f"{PI}::test_a_result_names_its_reply_and_keeps_its_details",),
@@ -84,7 +84,7 @@ IN_PI = (
     Mutant(
         "imported cost is in dollars",
         "ST-9",
-        "exchange/pi_messages.py::_cost_micros",
+        "exchange/pi/messages.py::_cost_micros",
         "math.floor(total * _MICROS + 0.5)",
         "math.floor(total)",
         (
@@ -95,7 +95,7 @@ IN_PI = (
     Mutant(
         "an imported item forgets the reasoning before it",
         "ST-9",
-        "exchange/pi_messages.py::_responses_parts",
+        "exchange/pi/messages.py::_responses_parts",
         "{'after': item['id']}",
         "{}",
         (f"{MESSAGES}::test_the_items_of_openai_go_back_unchanged",),
@@ -103,7 +103,7 @@ IN_PI = (
     Mutant(
         "a wakelog log is taken for a pi session",
         "ST-9",
-        "exchange/pi.py::is_pi",
+        "exchange/pi/reader.py::is_pi",
         "is_known and not any(field in rest for field in _OWN_FIELDS)",
         "True",
         (f"{PI}::test_it_is_recognised_by_its_header",),
@@ -111,7 +111,7 @@ IN_PI = (
     Mutant(
         "a message of another session is a prompt",
         "ST-9",
-        "exchange/pi_entries.py::EntryReader._prompt",
+        "exchange/pi/entries.py::EntryReader._prompt",
         "kind is not None and kind != 'external_user'",
         "False",
         (f"{OPENCLAW}::test_what_another_session_sends_is_not_a_prompt",),

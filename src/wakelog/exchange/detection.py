@@ -137,4 +137,6 @@ def _with_root(file: DiskFile, name: str) -> DiskFile:
 
 
 def _load(name: str) -> ModuleType:
-    return importlib.import_module(f"wakelog.exchange.{name}")
+    return importlib.import_module(
+        "wakelog.exchange.openclaw" if name == "openclaw" else f"wakelog.exchange.{name}.reader"
+    )

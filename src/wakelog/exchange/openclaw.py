@@ -1,6 +1,6 @@
 """Sessions of OpenClaw: JSONL files beside `sessions.json`, and the SQLite database of an agent.
 
-Both hold records of pi (`pi_entries`), up to version 4 of the header. A session is one transcript. An index maps
+Both hold records of pi (`pi/entries.py`), up to version 4 of the header. A session is one transcript. An index maps
 session keys, which outlive transcripts, to the current transcript of each, with its title and the key that spawned it;
 resets leave older transcripts (`ID.jsonl.reset.TIME`, `ID.jsonl.deleted.TIME`, windows of the database), which are
 sessions of their own. A copy of a transcript (`ID.checkpoint.UUID.jsonl`) gives the ids that the transcript has.
@@ -11,13 +11,15 @@ Archives that are compressed (`.zst`, and those in the database) are not read he
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from posixpath import basename
 from typing import Any, Protocol, TypeGuard, cast
 
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.pi import (
+from wakelog.exchange.pi.entries import EntryReader
+from wakelog.exchange.pi.messages import count_field, text_field
+from wakelog.exchange.pi.reader import (
     TITLE_MARK,
     format_version,
     is_header,
@@ -29,8 +31,6 @@ from wakelog.exchange.pi import (
     session_name,
     started_ms,
 )
-from wakelog.exchange.pi_entries import EntryReader
-from wakelog.exchange.pi_messages import count_field, text_field
 from wakelog.exchange.records import JsonRecord, Record, SourceDatabase, SourceFile, SourceLine, json_records
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
 from wakelog.log.content import JsonObject
@@ -234,7 +234,7 @@ class _Folder:
         for key, entry in document.items():
             session, older = entry["sessionId"], entry.get("usageFamilySessionIds")
             if (path := text_field(entry, "sessionFile")) is not None:
-                self._files[session] = PurePosixPath(path.replace("\\", "/")).name
+                self._files[session] = basename(path.replace("\\", "/"))
             family = [each for each in older if isinstance(each, str)] if isinstance(older, list) else []
             yield _index_key(key, (session, *family), entry)
 
@@ -252,7 +252,7 @@ def _of_file(source: SourceFile) -> _Transcript:
 
 
 def _may_be_transcript(path: str) -> bool:
-    return ".jsonl" in PurePosixPath(path).name and not path.endswith(_NOT_TRANSCRIPTS)
+    return ".jsonl" in basename(path) and not path.endswith(_NOT_TRANSCRIPTS)
 
 
 def _first_is_header(source: SourceFile) -> bool:

@@ -9,13 +9,13 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from posixpath import basename
 from typing import Any
 
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.codex_items import ITEM_TYPES, identity_of, text_of
+from wakelog.exchange.codex.items import ITEM_TYPES, identity_of, text_of
 from wakelog.exchange.records import BadRecord, SourceFile, json_records
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import JsonObject
@@ -137,7 +137,7 @@ def _object(value: Any) -> JsonObject:
 
 
 def _name_of(source: SourceFile) -> str:
-    return PurePosixPath(source.path.replace("\\", "/")).name
+    return basename(source.path.replace("\\", "/"))
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────────

@@ -6,8 +6,8 @@ of its records. Only ids, offsets and line numbers are kept.
 
 from collections.abc import Iterable
 
-from wakelog.exchange.claude_code_content import blocks_of, joined_text, object_of, text_of, user_parts
-from wakelog.exchange.claude_code_records import Titles, digest_of_record, is_reply_line, message_id_of
+from wakelog.exchange.claude_code.content import blocks_of, joined_text, object_of, text_of, user_parts
+from wakelog.exchange.claude_code.records import Titles, digest_of_record, is_reply_line, message_id_of
 from wakelog.exchange.records import JsonRecord, Record
 from wakelog.exchange.sessions import timestamp_of
 from wakelog.log.content import JsonObject

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.pi_messages import (
+from wakelog.exchange.pi.messages import (
     count_field,
     foreign_call_ids,
     has_content,

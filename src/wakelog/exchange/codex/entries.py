@@ -1,6 +1,6 @@
 """Entries of a Codex session while its lines are read: ids, the reply in progress, its usage, its open tool calls.
 
-The rules for replies and ids are in the first lines of `codex_session.py`.
+The rules for replies and ids are in the first lines of `session.py`.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
-from wakelog.exchange.codex_items import (
+from wakelog.exchange.codex.items import (
     TOOL,
     call_id_of,
     displayed_texts,
@@ -22,7 +22,7 @@ from wakelog.exchange.codex_items import (
     text_of,
     usage_of,
 )
-from wakelog.exchange.codex_lines import Line
+from wakelog.exchange.codex.lines import Line
 from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, entry_id, session_id
 from wakelog.log.content import AnyMessage, AnyPart, JsonObject, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Custom, KnownBody, Message, Node, Spawned
@@ -346,7 +346,7 @@ def digest_of_text(text: str) -> bytes:
 
 
 def _stop_reason(content: Iterable[AnyPart]) -> str | None:
-    """Return why a reply ended, as far as its parts show it; they must decide it alone (see `codex_session.py`)."""
+    """Return why a reply ended, as far as its parts show it; they must decide it alone (see `session.py`)."""
     parts = list(content)
     if any(isinstance(part, ToolCall) for part in parts):
         return "tools"

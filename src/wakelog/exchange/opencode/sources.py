@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePosixPath
+from posixpath import basename, splitext
 from typing import Any
 
-from wakelog.exchange.opencode_events import EventFold
-from wakelog.exchange.opencode_parts import child_of
-from wakelog.exchange.opencode_records import (
+from wakelog.exchange.opencode.events import EventFold
+from wakelog.exchange.opencode.parts import child_of
+from wakelog.exchange.opencode.records import (
     StoredMessage,
     StoredPart,
     StoredSession,
@@ -342,7 +342,7 @@ def _document(file: SourceFile) -> JsonObject | BadRecord:
 
 
 def _stem(file: SourceFile) -> str:
-    return PurePosixPath(file.path).stem
+    return splitext(basename(file.path))[0]
 
 
 def event_sessions(events: Iterable[JsonObject | BadRecord]) -> Iterator[StoredSession]:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.claude_code_content import (
+from wakelog.exchange.claude_code.content import (
     SYNTHETIC_MODEL,
     blocks_of,
     count_of,
@@ -33,8 +33,8 @@ from wakelog.exchange.claude_code_content import (
     user_kind,
     user_parts,
 )
-from wakelog.exchange.claude_code_generations import Generations
-from wakelog.exchange.claude_code_records import (
+from wakelog.exchange.claude_code.generations import Generations
+from wakelog.exchange.claude_code.records import (
     Child,
     Draft,
     MessageUsage,

@@ -2,7 +2,7 @@
 
 A first pass over a file (`Plan`) finds what must be known before entries are made: where each message ends, which
 records belong to sub-agents inside the file, title, folder and version. A second pass makes the entries
-(`claude_code_entries`). Only ids and offsets are kept in between.
+(`entries.py`). Only ids and offsets are kept in between.
 
 Sub-agents are sessions of their own. Their records are in `<session>/subagents/agent-<id>.jsonl`, in older versions in
 `agent-<id>.jsonl` beside the session, and before that in the session's own file, marked `isSidechain`.
@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.claude_code_content import object_of, text_of
-from wakelog.exchange.claude_code_entries import TOOL, Conversation
-from wakelog.exchange.claude_code_plan import Facts, Plan, Sidechain
-from wakelog.exchange.claude_code_records import Child, Surroundings
+from wakelog.exchange.claude_code.content import object_of, text_of
+from wakelog.exchange.claude_code.entries import TOOL, Conversation
+from wakelog.exchange.claude_code.plan import Facts, Plan, Sidechain
+from wakelog.exchange.claude_code.records import Child, Surroundings
 from wakelog.exchange.records import JsonRecord, Record, SourceFile, SourceLine, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin, session_id
 from wakelog.log.content import JsonObject

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.claude_code_content import blocks_of, object_of, text_of, usage_of
+from wakelog.exchange.claude_code.content import blocks_of, object_of, text_of, usage_of
 from wakelog.exchange.records import JsonRecord, Record, SourceFile
 from wakelog.log.content import JsonObject, Usage
 

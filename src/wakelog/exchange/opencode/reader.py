@@ -35,9 +35,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from wakelog.errors import UsageError
-from wakelog.exchange.opencode_entries import session_items
-from wakelog.exchange.opencode_records import TOOL, StoredSession, decoded, object_of, started_ms, text_of
-from wakelog.exchange.opencode_sources import DatabaseReader, TreeReader, event_sessions, events_in, export_session
+from wakelog.exchange.opencode.entries import session_items
+from wakelog.exchange.opencode.records import TOOL, StoredSession, decoded, object_of, started_ms, text_of
+from wakelog.exchange.opencode.sources import DatabaseReader, TreeReader, event_sessions, events_in, export_session
 from wakelog.exchange.records import BadRecord, SourceDatabase, SourceFile
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin
 

@@ -1,6 +1,6 @@
 """Sessions of pi (`~/.pi/agent/sessions/*/*.jsonl`), versions 1 to 3 of its format.
 
-A file is one session. `pi_entries` has the tree, `pi_messages` the messages. The header is kept verbatim as the first
+A file is one session. `entries.py` has the tree, `messages.py` the messages. The header is kept verbatim as the first
 entry; everything that pi puts at the root goes under it.
 A file without a header is read as well, although pi ignores it: its session is identified by its first record.
 """
@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from wakelog.exchange.pi_entries import EntryReader
-from wakelog.exchange.pi_messages import text_field
+from wakelog.exchange.pi.entries import EntryReader
+from wakelog.exchange.pi.messages import text_field
 from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceFile, SourceLine, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin
 from wakelog.log.content import JsonObject

@@ -4,7 +4,7 @@ from collections import Counter
 
 import msgspec
 
-from wakelog.exchange.opencode_records import (
+from wakelog.exchange.opencode.records import (
     Rename,
     StoredMessage,
     StoredPart,

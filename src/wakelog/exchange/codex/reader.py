@@ -1,7 +1,7 @@
 """Reader of Codex sessions: rollouts of every version, the index of names, and the state database.
 
-`codex_lines.py` reads the lines of all versions in one form, `codex_items.py` maps response items to parts, and
-`codex_session.py` makes entries of the lines; its first lines say how replies are put together, which ids entries have,
+`lines.py` reads the lines of all versions in one form, `items.py` maps response items to parts, and
+`session.py` makes entries of the lines; its first lines say how replies are put together, which ids entries have,
 and what may change when a file has grown.
 
 - A file is one session; a sub-agent has a file of its own and names its parent. A `Spawned` entry in the parent names
@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.codex_items import TOOL, text_of
-from wakelog.exchange.codex_lines import (
+from wakelog.exchange.codex.items import TOOL, text_of
+from wakelog.exchange.codex.lines import (
     Header,
     LineItem,
     document_lines,
@@ -31,7 +31,7 @@ from wakelog.exchange.codex_lines import (
     read_document,
     session_lines,
 )
-from wakelog.exchange.codex_session import Transcript
+from wakelog.exchange.codex.session import Transcript
 from wakelog.exchange.records import Record, SourceDatabase, SourceFile, json_records
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin
 from wakelog.log.content import JsonObject

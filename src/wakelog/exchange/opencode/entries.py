@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.opencode_parts import (
+from wakelog.exchange.opencode.parts import (
     STEP_TYPES,
     Content,
     child_of,
@@ -17,7 +17,7 @@ from wakelog.exchange.opencode_parts import (
     stop_reason_of,
     usage_of,
 )
-from wakelog.exchange.opencode_records import (
+from wakelog.exchange.opencode.records import (
     TOOL,
     Rename,
     StoredMessage,

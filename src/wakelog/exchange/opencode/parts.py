@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wakelog.exchange.opencode_records import StoredPart, list_of, number_of, object_of, text_of, time_text
+from wakelog.exchange.opencode.records import StoredPart, list_of, number_of, object_of, text_of, time_text
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Cancelled, Failed, FaultReport
 from wakelog.log.timestamps import elapsed_ms

@@ -23,8 +23,8 @@ that a line was copied to. All other lines are identified by their file and plac
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wakelog.exchange.codex_entries import EntryBuilder, digest_of_text
-from wakelog.exchange.codex_items import (
+from wakelog.exchange.codex.entries import EntryBuilder, digest_of_text
+from wakelog.exchange.codex.items import (
     ITEM_TYPES,
     RESULT_TYPES,
     TOOL,
@@ -35,7 +35,7 @@ from wakelog.exchange.codex_items import (
     objects_in,
     text_of,
 )
-from wakelog.exchange.codex_lines import Line, LineItem
+from wakelog.exchange.codex.lines import Line, LineItem
 from wakelog.exchange.sessions import ImportedItem, timestamp_of
 from wakelog.log.content import AnyPart, JsonObject, Note, Prompt, Reply, Text, ToolCall
 from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport, Head, ModelChange, SessionRenamed

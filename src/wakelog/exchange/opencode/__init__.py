@@ -1,0 +1,1 @@
+"""The format of OpenCode: `reader.py` has what the rest of wakelog uses."""
