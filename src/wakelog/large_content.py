@@ -13,15 +13,10 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from wakelog.decide.open_tool_calls import tool_result
-from wakelog.decide.policy import RedactMode
-from wakelog.decide.wording import CLIP_MIN_BYTES, clip, valid_utf8
-from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text, ToolResult, ToolStatus
+from wakelog.decide.wording import CLIP_MIN_BYTES, clip
+from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, KnownBody, Message, Partial, Queued
-from wakelog.ports.runtime import ToolOutcome
 from wakelog.projections.context import ContextMessage
-from wakelog.projections.pending import OpenToolCall
-from wakelog.redaction.redactor import redact
 
 PutBlob: TypeAlias = Callable[[bytes, str], BlobRef]
 DiscardBlob: TypeAlias = Callable[[bytes, str], None]
@@ -32,28 +27,6 @@ TEXT_KEPT_BYTES = 256 * 1024
 _MEDIA = (Image, Audio)
 # Shorter texts cannot make a line too long.
 _LONG_CHARS = 1024 * 1024
-
-
-def result_of_run(
-    call: OpenToolCall,
-    status: ToolStatus,
-    outcome: ToolOutcome,
-    *,
-    redact_mode: RedactMode,
-    clip_bytes: int,
-    put: PutBlob,
-) -> ToolResult:
-    """Return the result of a tool run: its text, redacted and clipped, then its media.
-
-    The whole text is a blob if it was clipped. It is redacted first: half of a secret is not recognised as one.
-    """
-    full_text = redact(valid_utf8(outcome.text), redact_mode).text
-    text, is_clipped = clip(full_text, clip_bytes)
-    return msgspec.structs.replace(
-        tool_result(call, status, (*((Text(text=text),) if text else ()), *outcome.media)),
-        truncated=is_clipped,
-        blob=put(full_text.encode(), "text/plain") if is_clipped else None,
-    )
 
 
 def may_be_large(body: KnownBody) -> bool:

@@ -206,7 +206,7 @@ IN_REDACTION = (
     Mutant(
         "the blob of a result is not redacted",
         "law 14, LOG-13",
-        "large_content.py::result_of_run",
+        "recording/tool_runs.py::result_of_run",
         "redact(valid_utf8(outcome.text), redact_mode).text",
         "valid_utf8(outcome.text)",
         ("tests/runtime/test_redacting.py::test_a_key_in_the_output_of_a_tool_is_redacted",),

@@ -118,7 +118,7 @@ IN_RUNTIME = (
     Mutant(
         "output is not clipped",
         "VIEW-6",
-        "large_content.py::result_of_run",
+        "recording/tool_runs.py::result_of_run",
         "clip(full_text, clip_bytes)",
         "full_text, False",
         (

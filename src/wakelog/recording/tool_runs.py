@@ -17,9 +17,11 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from wakelog.decide import wording
-from wakelog.decide.wording import valid_utf8
+from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.policy import RedactMode
+from wakelog.decide.wording import clip, valid_utf8
 from wakelog.errors import Conflict, UsageError, WakelogError
-from wakelog.large_content import result_of_run
+from wakelog.large_content import PutBlob
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import (
     Audio,
@@ -39,6 +41,7 @@ from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.redaction.entries import redacting_show
+from wakelog.redaction.redactor import redact
 from wakelog.writer import SessionWriter
 
 FindReceipt: TypeAlias = Callable[[ToolInvocation], ReceiptAnswer | str]
@@ -300,6 +303,28 @@ def _of_parts(parts: Iterable[object]) -> _Output:
     found = list(parts)
     texts = [part.text if isinstance(part, Text) else part for part in found if isinstance(part, str | Text)]
     return _Output("\n".join(texts), tuple(part for part in found if isinstance(part, Image | Audio)))
+
+
+def result_of_run(
+    call: OpenToolCall,
+    status: ToolStatus,
+    outcome: ToolOutcome,
+    *,
+    redact_mode: RedactMode,
+    clip_bytes: int,
+    put: PutBlob,
+) -> ToolResult:
+    """Return the result of a tool run: its text, redacted and clipped, then its media.
+
+    The whole text is a blob if it was clipped. It is redacted first: half of a secret is not recognised as one.
+    """
+    full_text = redact(valid_utf8(outcome.text), redact_mode).text
+    text, is_clipped = clip(full_text, clip_bytes)
+    return msgspec.structs.replace(
+        tool_result(call, status, (*((Text(text=text),) if text else ()), *outcome.media)),
+        truncated=is_clipped,
+        blob=put(full_text.encode(), "text/plain") if is_clipped else None,
+    )
 
 
 def write_result(

@@ -18,7 +18,6 @@ from wakelog.decide.decisions import AskPerson, CheckReceipt, RunTools
 from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import NotFound, WakelogError
-from wakelog.large_content import result_of_run
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import TextDelta, ToolStatus, encode_delta
 from wakelog.log.entry import Entry, Message, Queued, Spawned, ToolStarted
@@ -26,6 +25,7 @@ from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import Tool, ToolInvocation, ToolOutcome
 from wakelog.projections.pending import OpenToolCall
 from wakelog.providers import split_model
+from wakelog.recording.tool_runs import result_of_run
 from wakelog.redaction.entries import redacting_show
 from wakelog.runtime.actions import ask_person, settle_tool_call
 from wakelog.runtime.interface import SubagentTask
