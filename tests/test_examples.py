@@ -233,7 +233,7 @@ def _stream(address, user, prompt):
 
 
 def test_a_web_server(example, tmp_path):
-    """RUN-1: many users at once in one process, each with a session; a killed server is continued by the next."""
+    """RUN-2: many users at once in one process, each with a session; a killed server is continued by the next."""
     begun = example(10)
     address = begun.stdout.readline().strip()
     users = [f"user{number}" for number in range(12)]

@@ -78,7 +78,7 @@ async def _collect(events):
 
 
 def test_the_events_of_a_run(store, agent_with, paid):
-    """RUN-1: text, reasoning, tools and the result, in the order in which they happened."""
+    """RUN-8: text, reasoning, tools and the result, in the order in which they happened."""
     events = asyncio.run(_collect(agent_with(*TWO_CALLS).stream(store, "Pay 3 euros.", sender="ada")))
     # Redaction may hold back the end of a piece, so there may be more pieces than the model sent.
     kinds = [kind for kind, _ in itertools.groupby(type(event) for event in events)]
@@ -128,7 +128,7 @@ def test_a_repeated_model_call_makes_its_pieces_void(store, agent_with):
 
 
 def test_a_question_is_answered_during_the_run(store, agent_with, paid):
-    """RUN-8: an answer before the next event continues the run in the same call."""
+    """RUN-13: an answer before the next event continues the run in the same call."""
 
     async def run():
         kinds = []
@@ -145,7 +145,7 @@ def test_a_question_is_answered_during_the_run(store, agent_with, paid):
 
 
 def test_a_question_is_answered_later(store, agent_with, paid):
-    """RUN-8: the result lists what is asked; the session waits in the log until a person has answered."""
+    """RUN-13: the result lists what is asked; the session waits in the log until a person has answered."""
     agent = agent_with(*TWO_CALLS, policy=ASKING)
     result = agent.run_sync(store, "Pay.")
     assert (result.state, [question.tool for question in result.questions], paid) == ("waiting", ["pay"], [])
@@ -160,7 +160,7 @@ def test_a_question_is_answered_later(store, agent_with, paid):
 @pytest.mark.parametrize(("answer", "effects"), [(True, [3]), (False, []), ("approve", [3]), ("deny", [])])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_question_is_answered_by_a_function(store, agent_with, paid, answer, effects, is_async):
-    """RUN-8: a function of the program decides; it may be a coroutine function."""
+    """RUN-13: a function of the program decides; it may be a coroutine function."""
     asked = []
 
     def decide(question):
@@ -177,7 +177,7 @@ def test_a_question_is_answered_by_a_function(store, agent_with, paid, answer, e
 
 
 def test_a_function_may_leave_a_question_open(store, agent_with, paid):
-    """RUN-8: None is no decision; the question is asked once and stays in the log."""
+    """RUN-13: None is no decision; the question is asked once and stays in the log."""
     asked: list[Question] = []
     result = agent_with(*TWO_CALLS, policy=ASKING).run_sync(store, "Pay.", on_question=asked.append)
     assert (result.state, len(asked), len(result.questions), paid) == ("waiting", 1, 1, [])
@@ -255,7 +255,7 @@ def test_an_error_of_the_run_is_raised_by_the_stream(store, agent_with):
 
 
 def test_many_sessions_in_one_event_loop(store, agent_with):
-    """RUN-1: runs of different sessions share an event loop; each gets its own events."""
+    """RUN-2: runs of different sessions share an event loop; each gets its own events."""
 
     async def run_all():
         agents = [agent_with([TextDelta(f"Hello {number}."), END]) for number in range(20)]
