@@ -1,4 +1,4 @@
-"""docs/library.md is run: its programs print what they say, and every name in it exists."""
+"""docs/library.md and docs/async.md are run: its programs print what they say, and every name in it exists."""
 
 import importlib
 import re
@@ -10,12 +10,12 @@ from tests.programs import check_printed, programs
 from wakelog import errors
 from wakelog.ports import catalogs, runtime, stores
 
-PROGRAMS = programs("library.md")
+PROGRAMS = [*programs("library.md"), *programs("async.md")]
 TEXT = (Path(__file__).parent.parent / "docs" / "library.md").read_text()
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 5
+    assert len(PROGRAMS) == 6
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
