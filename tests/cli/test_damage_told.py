@@ -14,7 +14,7 @@ from wakelog.testing.builders import SessionBuilder
 pytestmark = pytest.mark.meddled
 
 # Commands that read no log, or all of its bytes without decoding them.
-READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc"}
+READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc", "import"}
 # Commands that list: they name the damaged session, and exit with 0. The words after the command.
 LISTS = {"ls": [], "search": ["three"], "attention": []}
 # Commands that write: they report that the session is damaged, and exit with 0.

@@ -15,6 +15,7 @@ from wakelog.log.entry import ContextEntry, Message, ModelCall
 from wakelog.log.ids import digest_of
 from wakelog.session import Session
 from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.jsonl.folder import BLOCK_BYTES, FIRST_BLOCK_BYTES
 from wakelog.stores.memory import MemoryStore
 from wakelog.transfer.garbage import DAY_S, collect, unnamed_blobs
 
@@ -116,9 +117,9 @@ def test_a_name_across_the_slices_of_a_line_that_is_too_long(place, shift):
     """Law 9: a line over the limit is read in slices, and a name may span two of them."""
     ref = place.old(b"named")
     head = place.log.stat().st_size
-    blocks = (LINE_MAX_BYTES + head) // (1024 * 1024) + 1
+    blocks = (LINE_MAX_BYTES + head - FIRST_BLOCK_BYTES) // BLOCK_BYTES + 1
     # The first slice ends at the end of the block in which the line went over the limit.
-    filler = blocks * 1024 * 1024 - head - shift
+    filler = FIRST_BLOCK_BYTES + blocks * BLOCK_BYTES - head - shift
     place.add(b"x" * filler + ref.digest.encode() + b"y" * 3_000_000)
     slices = [line for line in place.store.load("s") if not line.whole]
     assert len(slices) > 1

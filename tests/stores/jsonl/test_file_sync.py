@@ -78,8 +78,9 @@ def test_a_failed_file_system_sync_leaves_every_append_in_doubt(tmp_path):
     )
     assert seen.applied == 1
     assert [name for name, *_ in seen.said("failed")] == ["a", "b", "c"]
-    behind = [one.name for one in seen.calls][[one.injected for one in seen.calls].index(True) + 1 :]
-    assert behind == ["close"] * 3
+    # Calls of several threads cut each other's lines in two: what counts is what was begun after the failure.
+    _, _, behind = (tmp_path / "report").read_text().partition("(INJECTED)")
+    assert set(re.findall(r"\b(write|syncfs|close)\(", behind)) == {"close"}
     store = JsonlStore(folder)
     assert [store.append(name, body(f"m-{name}"), after=0).seq for name in "abc"] == [1, 1, 1]
 

@@ -33,7 +33,7 @@ from wakelog.stores.ownership import Owners, OwnershipChecks, folders_above
 LOG_SUFFIX = ".jsonl"
 _SUBFOLDERS = ("by-id", "by-title", ".locks", ".journals", ".blobs")
 BLOCK_BYTES = 1024 * 1024
-_FIRST_BLOCK_BYTES = 16 * 1024
+FIRST_BLOCK_BYTES = 16 * 1024
 _NO_FOLLOW = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _TAIL_BLOCK_BYTES = 64 * 1024
 _SMALL_BYTES = 16 * 1024
@@ -317,7 +317,7 @@ def encodable(name: str) -> str:
 
 def blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
     """The bytes of a file from `start` to `end`, block by block. The first is small: many readers need one line."""
-    size = _FIRST_BLOCK_BYTES
+    size = FIRST_BLOCK_BYTES
     while start < end:
         block = os.pread(descriptor, min(size, end - start), start)
         if not block:
