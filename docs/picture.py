@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 WIDTH = 96
-# The template asks a host for a font; a picture that phones nobody uses the reader's own.
+# The template asks a host for a font; the picture uses the reader's own instead.
 PLAIN_FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*|<!--.*?-->\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code", "ui-monospace, Menlo, Consolas"
 )
