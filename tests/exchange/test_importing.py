@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from wakelog import Agent, Session, open_store
-from wakelog.app.runner import WakeResult
 from wakelog.errors import Conflict
 from wakelog.exchange.importing import IMPORT_TYPE, import_session
 from wakelog.exchange.records import BadRecord
@@ -216,12 +215,11 @@ def test_a_large_record_is_kept_in_a_blob(store):
     assert len(store.blobs.get(blob)) > 20 << 20
 
 
-def test_an_imported_session_is_not_the_latest_chat_and_is_not_woken(store):
-    """Rule 2: nothing in an imported log starts anything."""
+def test_an_imported_session_is_not_the_latest_chat(store):
+    """Rule 2: an imported session is marked as one; `wake --all` leaves it alone (`test_import_sessions.py`)."""
     session = Session.get(store, import_session(store, foreign([prompt("u1", "Unanswered", None)])).session)
     assert latest(store, "other", "user") is None
     assert is_imported(session.tree)
-    assert WakeResult.__annotations__["skipped"]
 
 
 def test_titles_follow(store):
@@ -236,6 +234,24 @@ def test_titles_follow(store):
         "Second",
         "Third",
     ]
+
+
+def test_a_title_that_a_person_gave_here_stays(store):
+    """Rule 3: the title of the tool is appended only when it changes there."""
+    session = Session.get(store, import_session(store, foreign(title="First")).session)
+    session.rename("Mine")
+    assert import_session(store, foreign(title="First")).added == 0
+    titles = [import_session(store, foreign(title=title)).added for title in ("Second", "Second", "First", "First")]
+    assert titles == [1, 0, 1, 0]
+
+
+def test_a_title_with_a_secret_is_appended_once(store):
+    """Law 14: titles are compared as they are stored."""
+    key = "sk-ant-api03-" + "A1b2C3d4" * 11 + "-AAAAAA"
+    import_session(store, foreign(title=f"use {key}"))
+    renamed = foreign(title=f"now use {key}")
+    assert [import_session(store, renamed).added for _ in range(3)] == [1, 0, 0]
+    assert import_session(store, foreign(title=f"now use {key}")).added == 0
 
 
 def test_a_running_session_is_left_alone(store):

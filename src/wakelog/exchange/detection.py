@@ -51,15 +51,15 @@ class DetectedSource:
         return self._source.opened
 
     @property
-    def grows_replies(self) -> bool:
-        """Whether the reader must know which entries are stored: one that has grown since continues in a new one."""
-        return self.tool == "claude-code"
+    def takes_known_entries(self) -> bool:
+        """Whether the reader must be told which entries are stored."""
+        return getattr(self._reader, "TAKES_KNOWN_ENTRIES", False)
 
     def sessions(self, is_known: Callable[[str], bool] | None = None) -> Iterator[ForeignSession]:
         """Yield the sessions of the source. Each must be read before the next is taken."""
         found: Iterator[ForeignSession] = (
             self._reader.read_sessions(self._source, is_known)
-            if is_known is not None and self.grows_replies
+            if is_known is not None and self.takes_known_entries
             else self._reader.read_sessions(self._source)
         )
         return found

@@ -157,7 +157,8 @@ class _SessionImport:
         self._account = Account(skipped={}, bad=[])
         self._added = 0
         self._has_figures = False
-        self._title: str | None = None
+        self._titles: dict[str, str | None] = {}
+        self._last_title: str | None = None
         self._head: str | None = None
         self._imported_head: str | None = None
         self._follows: bool | None = None
@@ -248,7 +249,7 @@ class _SessionImport:
             for entry in reader.feed(line):
                 self._known.add_ids([entry.id])
                 if isinstance(entry.value, SessionHeader | SessionRenamed):
-                    self._title = entry.value.title
+                    self._titles[entry.id] = entry.value.title
                 elif isinstance(entry.value, Terminated):
                     raise Conflict(f"{name} is terminated", hint="import it into another store")
 
@@ -282,7 +283,7 @@ class _SessionImport:
 
     def _append_entry(self, body: KnownBody) -> None:
         if isinstance(body, SessionRenamed):
-            self._title = body.title
+            self._last_title = body.title
         if body.id in self._known:
             if isinstance(body, Node | Head):
                 self._imported_head = body.target_id if isinstance(body, Head) else body.id
@@ -293,17 +294,21 @@ class _SessionImport:
         self._append(msgspec.structs.replace(body, **placed))
 
     def _append_title(self) -> None:
-        """Append the title that the tool shows now, if no entry has it."""
+        """Append the title that the tool shows now, if it has changed there. A title that a person gave here stays."""
         title = self._foreign.title
-        if not title or title == self._title or self._name is None:
+        if not title or title == self._last_title or self._name is None:
             return
-        key = f"{self._foreign.origin.id}:title:{self._end.seq}"
         timestamp = iso_timestamp(self._foreign.started_ms)
-        body = SessionRenamed(id=entry_id(self._tool, key), parent_id=self.id, timestamp=timestamp, title=title)
+        renamed = redact_entry(SessionRenamed(parent_id=self.id, timestamp=timestamp, title=title))
+        imported, number = self._titles.get(self.id), 0
+        while (identity := entry_id(self._tool, f"{self._foreign.origin.id}:title:{number}")) in self._titles:
+            imported, number = self._titles[identity], number + 1
+        if renamed.title == imported:
+            return
         self._added += 1
-        self._add_to_group(body)
+        self._add_to_group(msgspec.structs.replace(renamed, id=identity))
         self._flush()
-        self._store.set_title(self._name, redact_entry(body).title)
+        self._store.set_title(self._name, renamed.title)
 
     def _append(self, body: KnownBody) -> None:
         """Append an entry. A node whose parent is not the head becomes a branch that the head follows."""

@@ -53,7 +53,7 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
     try:
         with detect(path) as source:
             tool = source.tool
-            found = source.sessions(_stored_entries(store, source) if source.grows_replies else None)
+            found = source.sessions(_stored_entries(store, source) if source.takes_known_entries else None)
             done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in found)
             signature = source.opened
     except NotASession as error:

@@ -124,7 +124,7 @@ class _ResultPrinter:
         for tool in tools:
             put(self._summary(tool))
         for status, words in (("unchanged", "unchanged since the last import"), ("no session", "no session")):
-            count = sum(done.status == status for done in self._done)
+            count = sum(done.status == status and not self._is_failure(done) for done in self._done)
             if count and not is_quiet:
                 put(f"{plural(count, 'file')}: {words}")
 

@@ -30,6 +30,8 @@ from wakelog.log.content import JsonObject
 __all__ = ["TOOL", "is_claude_code", "read_sessions"]
 
 IsKnown = Callable[[str], bool]
+TAKES_KNOWN_ENTRIES = True
+"""`read_sessions` must be told which entries are stored, so that a reply that has grown continues in a new one."""
 
 _CHAINED_TYPES = frozenset({"user", "assistant", "system", "attachment", "progress", "summary"})
 _UNCHAINED_TYPES = frozenset(
