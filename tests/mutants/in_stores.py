@@ -118,6 +118,22 @@ IN_STORES = (
         (f"{WRITERS}::test_a_thread_that_waited_for_a_closed_log_opens_it_anew",),
     ),
     Mutant(
+        "a log is closed twice",
+        "law 4",
+        "stores/jsonl/log_locks.py::OpenLog.close",
+        "if self.closed: ...",
+        "",
+        ("tests/stores/jsonl/test_file_sync.py::test_a_log_of_a_failed_append_is_closed_once",),
+    ),
+    Mutant(
+        "a group sync that cannot be loaded fails the appends",
+        "ST-2",
+        "stores/jsonl/store.py::JsonlStore._loaded_syncs",
+        "contextlib.suppress(ImportError, OSError)",
+        "contextlib.suppress(ImportError)",
+        ("tests/stores/jsonl/test_file_sync.py::test_threads_append_where_the_group_sync_cannot_be_loaded",),
+    ),
+    Mutant(
         "the fence is not checked",
         "law 6",
         "stores/jsonl/store.py::JsonlStore._check_fence",

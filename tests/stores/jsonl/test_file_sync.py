@@ -130,3 +130,32 @@ def test_a_failure_is_a_store_error(tmp_path, monkeypatch):
     for name, answer in zip("abc", append_in_one_group(store, appends), strict=True):
         assert isinstance(answer, StoreError)
         assert f"crab_{name}_1" in str(answer)
+
+
+def test_a_log_of_a_failed_append_is_closed_once(tmp_path, monkeypatch):
+    """Law 4: when the store closes, the descriptor number of such a log may belong to another file."""
+    store, appends = three(tmp_path)
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", fail)
+        with pytest.raises(StoreError, match="crab_a_1"):
+            store.append(appends[0].session, appends[0].body, after=0)
+    # Opened files get the lowest free numbers, so these get the two that the failed append has closed.
+    others = [os.open("/dev/null", os.O_RDONLY) for _ in range(4)]
+    store.close()
+    for descriptor in others:
+        os.close(descriptor)
+
+
+def test_threads_append_where_the_group_sync_cannot_be_loaded(tmp_path, monkeypatch):
+    """ST-2: loading it on first use fails in a process without free descriptors; then logs are synced one by one."""
+    store, appends = three(tmp_path)
+
+    def out_of_descriptors(module):
+        raise OSError(errno.EMFILE, "Too many open files", module)
+
+    monkeypatch.setattr("wakelog.stores.jsonl.store.load", out_of_descriptors)
+    assert [answer.seq for answer in append_in_one_group(store, appends) if isinstance(answer, SealedLine)] == [1, 1, 1]

@@ -133,7 +133,12 @@ class OpenLog:
         self.close()
 
     def close(self) -> None:
-        """Close both descriptors, which releases the lock between processes."""
+        """Close both descriptors, which releases the lock between processes.
+
+        Only the first call does it: later, the numbers may belong to other files.
+        """
+        if self.closed:
+            return
         self.closed = True
         for descriptor in (self.log, self.lock):
             with contextlib.suppress(OSError):
@@ -141,8 +146,7 @@ class OpenLog:
 
     def __del__(self) -> None:
         """Close the descriptors if the store was dropped without `close()`."""
-        if not self.closed:
-            self.close()
+        self.close()
 
 
 class OpenLogs:

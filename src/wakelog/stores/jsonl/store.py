@@ -196,15 +196,16 @@ class JsonlStore:
     def _sync_group(self, group: Group[int, OSError | None]) -> Sequence[OSError | None]:
         """Sync the logs of several threads, each of which holds the append lock of its log; return the errors."""
         logs = group.take()
-        if len(logs) > 1:
-            if self._syncs is None:
+        if len(logs) > 1 and (syncs := self._loaded_syncs()) is not None:
+            return syncs.sync(logs)
+        return [_fdatasync(log) for log in logs]
+
+    def _loaded_syncs(self) -> "FileSync | None":
+        """The way to sync many files at once; None if it cannot be loaded, as in a process without free descriptors."""
+        if self._syncs is None:
+            with contextlib.suppress(ImportError, OSError):
                 self._syncs = load(_FILE_SYNC).open_file_sync()
-            return self._syncs.sync(logs)
-        try:
-            os.fdatasync(logs[0])
-        except OSError as error:
-            return (error,)
-        return (None,)
+        return self._syncs
 
     def _caught_up(self, log: OpenLog) -> LogEnd:
         """The current end of the log. New lines are trusted if they are sealed; else the log is read from its start."""
@@ -400,6 +401,15 @@ class JsonlStore:
         self._naming.forget()
         if self._syncs is not None:
             self._syncs.close()
+
+
+def _fdatasync(log: int) -> OSError | None:
+    """Sync the content of one log; return the error, or None."""
+    try:
+        os.fdatasync(log)
+    except OSError as error:
+        return error
+    return None
 
 
 def _last_sealed(descriptor: int, size: int) -> LogEnd | None:
