@@ -82,6 +82,14 @@ def _message_with_media(message: ContextMessage, get: Callable[[BlobRef], bytes]
     return msgspec.structs.replace(message, content=tuple(_with_inline_data(part, get) for part in message.content))
 
 
+def with_inline_media(body: _BodyT, get: Callable[[BlobRef], bytes]) -> _BodyT:
+    """Return the entry with its images and audio inline, for formats without blobs; the same object if it has none."""
+    content = _content_of(body)
+    if isinstance(content, str) or not any(isinstance(part, Media) and part.blob is not None for part in content):
+        return body
+    return _with_content(body, tuple(_with_inline_data(part, get) for part in content))
+
+
 def _with_inline_data(part: AnyPart, get: Callable[[BlobRef], bytes]) -> AnyPart:
     if not isinstance(part, Media) or part.blob is None:
         return part
