@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 FILES = "tests/stores/jsonl/test_blob_files.py"
 SUITE = f"{FILES}::TestBlobFiles"
-MEMORY = "tests/stores/test_memory_blobs.py::TestMemoryBlobs"
+MEMORY = "tests/stores/test_memory.py::TestMemoryBlobs"
 FAULTS = "tests/faults/test_blobs.py"
 COLLECTING = "tests/transfer/test_garbage.py"
 LARGE = "tests/test_large_content.py"

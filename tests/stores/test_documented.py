@@ -8,6 +8,7 @@ import pytest
 from tests.programs import check_printed, programs
 from wakelog.errors import UsageError
 from wakelog.stores import open_store
+from wakelog.stores.urls import SCHEMES
 
 TEXT = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()
 PROGRAMS = programs("stores.md")
@@ -26,8 +27,9 @@ def test_every_address_opens(tmp_path, monkeypatch, postgres_url):
     """ST-6: the scheme before the colon selects the store, and there are no others."""
     monkeypatch.chdir(tmp_path)
     kinds = re.findall(r"^\| [\w ]+ \| .*?`(\w+):.*?` .*?\|", TEXT, re.MULTILINE)
-    assert kinds == ["jsonl", "sqlite", "postgresql", "memory"]
-    for address in ("jsonl:folder", "folder", "sqlite:file.db", "memory:", postgres_url):
+    assert kinds == [scheme.name for scheme in SCHEMES]
+    paths = [f"{scheme.name}:place-{scheme.name}" for scheme in SCHEMES if scheme.is_path]
+    for address in ("folder", "memory:", postgres_url, *paths):
         store = open_store(address)
         assert list(store.sessions()) == []
         store.close()

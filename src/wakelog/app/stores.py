@@ -65,7 +65,7 @@ def open_trusted_store(url: str) -> Store:
     """
     store = open_store(url, trusted_owners=_trusted_owners, lock_wait=lock_wait())
     remember_store(store)
-    return with_retries(store, notice=notify) if parse_store_url(url).may_be_unavailable else store
+    return with_retries(store, notice=notify) if parse_store_url(url).kind.may_be_unavailable else store
 
 
 def _trusted_owners() -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class StoreLocation:
     @property
     def index_path(self) -> str:
         """Return the path of the index of a store of files; empty for a store with its own catalog."""
-        if parse_store_url(self.url).has_own_catalog:
+        if parse_store_url(self.url).kind.catalog is not None:
             return ""
         path: str = load("wakelog.stores.catalog.index").index_path(self.url)
         return path

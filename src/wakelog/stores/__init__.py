@@ -19,11 +19,6 @@ from wakelog.stores.urls import parse_store_url
 if TYPE_CHECKING:
     from wakelog.stores.locking import LockWait
 
-_CATALOG_MODULES = {
-    "sqlite": "wakelog.stores.sqlite.catalog",
-    "postgresql": "wakelog.stores.postgres.catalog",
-}
-
 
 def _url_text(url: object) -> str:
     """Return the URL of a store; the path of a folder is one."""
@@ -47,17 +42,12 @@ def open_store(
     `lock_wait`: the limit on waits for locks of other processes, and a callback for long waits (`stores.locking`).
     """
     parsed = parse_store_url(_url_text(url))
-    given: dict[str, Any] = {} if lock_wait is None else {"lock_wait": lock_wait}
-    store: Store
-    match parsed.scheme:
-        case "memory":
-            store = load("wakelog.stores.memory").MemoryStore()
-        case "sqlite":
-            store = load("wakelog.stores.sqlite").SqliteStore(parsed.path, trusted_owners=trusted_owners, **given)
-        case "postgresql":
-            store = load("wakelog.stores.postgres").PostgresStore(parsed.place, **given)
-        case _:
-            store = load("wakelog.stores.jsonl").JsonlStore(parsed.path, trusted_owners=trusted_owners, **given)
+    options: dict[str, Any] = {"trusted_owners": trusted_owners}
+    if lock_wait is not None:
+        options["lock_wait"] = lock_wait
+    module, _, name = parsed.kind.store.partition(":")
+    taken = {option: value for option, value in options.items() if option in parsed.kind.options}
+    store: Store = getattr(load(module), name)(*parsed.arguments, **taken)
     return store
 
 
@@ -66,7 +56,7 @@ def open_catalog(url: str, store: Store, *, lock_wait: "LockWait | None" = None)
 
     `lock_wait`: as for `open_store`; a catalog in the store's own database uses the limit of the store.
     """
-    module = _CATALOG_MODULES.get(parse_store_url(url).scheme)
+    module = parse_store_url(url).kind.catalog
     catalog: Catalog
     if module is not None:
         catalog = load(module).catalog_in(without_retries(store))

@@ -1,6 +1,6 @@
-"""The catalog of every store passes the suite; the tests below it are about a single store (laws 2 and 12.
+"""The catalogs of files, SQLite and PostgreSQL pass the suite; the tests below it are about a single store.
 
-ST-4, ST-5).
+Laws 2 and 12, ST-4, ST-5. The catalog of the memory store is in `tests/stores/test_memory.py`.
 """
 
 import pytest
@@ -8,7 +8,6 @@ import pytest
 from tests.stores.jsonl.test_store import JsonlRig
 from tests.stores.postgres.rig import PostgresRig
 from tests.stores.sqlite.test_store import SqliteRig
-from tests.stores.test_memory import MemoryRig
 from wakelog.stores import open_catalog
 from wakelog.testing.catalog_suite import CatalogSuite
 
@@ -25,12 +24,6 @@ class Cataloged:
 
     def __getattr__(self, name):
         return getattr(self.rig, name)
-
-
-class TestOfMemory(CatalogSuite):
-    @pytest.fixture
-    def rig(self):
-        return Cataloged(MemoryRig(), "memory:")
 
 
 class TestOfFiles(CatalogSuite):

@@ -102,7 +102,7 @@ def _named_sessions(shared: SharedOptions, sessions: tuple[str, ...]) -> list[_S
 
 
 def _target(url: str, sources: list[_Source]) -> Store:
-    if parse_store_url(url).scheme == "memory":
+    if not parse_store_url(url).kind.has_place:
         raise UsageError("a memory store is lost when this command ends", hint="name another store with --to")
     if any(_normalized_url(source.url) == _normalized_url(url) for source in sources):
         raise UsageError("a store cannot be copied onto itself", hint="name another store with --to")

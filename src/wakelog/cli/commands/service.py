@@ -150,7 +150,7 @@ def _is_store_unnamed(shared: SharedOptions, user: str) -> bool:
 def _absolute_url(url: str) -> str:
     """Return a store's URL that is valid in any working directory."""
     parsed = parse_store_url(url)
-    if parsed.scheme == "memory":
+    if not parsed.kind.has_place:
         raise UsageError("a memory store is lost when this command ends", hint="name another with --store")
     return parsed.absolute
 

@@ -51,9 +51,9 @@ def index_path(store_url: str) -> str:
     ":memory:" for a memory store.
     """
     parsed = parse_store_url(store_url)
-    if parsed.scheme == "memory":
+    if not parsed.kind.has_place:
         return IN_MEMORY
-    place = os.path.realpath(parsed.path) if parsed.is_path else parsed.place
+    place = os.path.realpath(parsed.path) if parsed.kind.is_path else parsed.place
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
     return os.path.join(user_folder("cache"), f"{digest}.sqlite")
 
