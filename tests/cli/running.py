@@ -15,6 +15,14 @@ from click.testing import CliRunner
 
 from wakelog.cli.main import wakelog
 
+_WITHOUT_PROGRESS_BARS = """
+import math, sys
+import wakelog.cli.ui.output as output
+output._BAR_DELAY_S = math.inf
+from wakelog.cli import main
+sys.exit(main())
+"""
+
 
 class Answer(msgspec.Struct):
     """The result of a command."""
@@ -99,8 +107,12 @@ class Shell:
                 process.wait()
 
     def terminal(self, *words, columns=80, env=None):
-        """Run a command on a real terminal: stdin, stdout and stderr are one, as they are for people."""
-        return run_on_terminal(self.command(*words), columns, {**os.environ, **(env or {})})
+        """Run a command on a real terminal: stdin, stdout and stderr are one, as they are for people.
+
+        Without progress bars, which are drawn if the command takes longer than a second.
+        """
+        command = [sys.executable, "-c", _WITHOUT_PROGRESS_BARS, *words]
+        return run_on_terminal(command, columns, {**os.environ, **(env or {})})
 
     def talk(self, *words, columns=80, env=None):
         """Start a command on a real terminal, to be read from and typed to."""

@@ -1,66 +1,15 @@
 """Every command reports damage (law 9): each of them meets a damaged session here.
 
-The commands and their flags are taken from the program itself. A new command that takes a session, and a new flag of an
-old one, is expected to read the session and to report what it cannot read, unless it is put into one of the tables.
+The commands and their flags are taken from the program itself (`reading_commands.py`).
 """
 
-import click
 import pytest
 
+from tests.cli.reading_commands import LISTS, READS_NO_ENTRIES, RUNS, WRITES, ways_to_read
 from wakelog.cli import COMMANDS
-from wakelog.cli.main import wakelog
 from wakelog.testing.builders import SessionBuilder
 
 pytestmark = pytest.mark.meddled
-
-# Commands that read no log, or all of its bytes without decoding them.
-READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc", "import"}
-# Commands that list: they name the damaged session, and exit with 0. The words after the command.
-LISTS = {"ls": [], "search": ["three"], "attention": []}
-# Commands that write: they report that the session is damaged, and exit with 0.
-WRITES = {
-    "append": ["crab_user_1", "hi"],
-    "compact": ["crab_user_1", "--summary", "all of it"],
-    "rename": ["crab_user_1", "title"],
-    "end": ["crab_user_1"],
-    "label": ["crab_user_1", "1", "name"],
-    "archive": ["crab_user_1"],
-    "fork": ["crab_user_1", "--new-session"],
-    "cancel": ["crab_user_1"],
-    "rerun": ["crab_user_1:3"],
-}
-# Commands that run an agent. `chat` needs a terminal and has its own tests.
-RUNS = {"chat", "run", "wake"}
-# The arguments that a command needs besides the session.
-MORE = {"copy": ["--to", "elsewhere"]}
-# Flags that do not read the session, or make the command wait.
-NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact")}
-NOT_TRIED |= {
-    ("attention", flag)
-    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")
-}
-SHARED = {"--help", "--pager"}
-
-
-def command_of(name):
-    return wakelog.get_command(click.Context(wakelog), name)
-
-
-def takes_a_session(name):
-    return any(param.name in ("session", "sessions") for param in command_of(name).params)
-
-
-def ways_to_read():
-    """Return every command that reads a session, as it is and with each of its flags."""
-    for name in sorted(set(COMMANDS) - READS_NO_ENTRIES - set(WRITES) - RUNS):
-        if not takes_a_session(name):
-            continue
-        words = [name, "crab_user_1", *MORE.get(name, [])]
-        yield words
-        flags = {
-            param.opts[-1] for param in command_of(name).params if isinstance(param, click.Option) and param.is_flag
-        }
-        yield from ([*words, flag] for flag in sorted(flags - SHARED) if (name, flag) not in NOT_TRIED)
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ IN_DATABASES = (
         "appends that come together are not synced",
         "law 4",
         "stores/jsonl/store.py::JsonlStore._sync_group",
-        "self._syncs.sync(logs)",
+        "syncs.sync(logs)",
         "[None] * len(logs)",
         ("tests/stores/jsonl/test_store.py::test_only_logs_with_a_failed_sync_are_in_doubt",),
     ),

@@ -16,7 +16,7 @@ IN_STORES = (
     Mutant(
         "an append is not synced",
         "law 4",
-        "stores/jsonl/store.py::JsonlStore._sync_group",
+        "stores/jsonl/store.py::_fdatasync",
         "os.fdatasync",
         "os.fstat",
         (f"{DISK}::test_every_append_of_a_message_is_one_write_and_one_sync",),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.payloads import PAYLOADS, SURROGATES
+from tests.cli.reading_commands import reading_commands
 from wakelog.cli.ui.safe_text import first_line, hostile_characters, json_line, visible, visible_lines
 from wakelog.cli.ui.terminal import _SGR
 
@@ -179,25 +180,22 @@ def hostile_header():
     return json.dumps(first).encode() + b"\n"
 
 
+# Commands that are tried with other arguments, print nothing here, or have nothing to replay.
+OTHERWISE = ("attention", "copy", "export", "replay", "tail")
 COMMANDS = [
+    *(words for words in reading_commands("evil_one_1") if words[0] not in OTHERWISE),
     *((command, name) for command in ("show", "tree", "context", "tail") for name in ("evil_two_1", "evil_card_1")),
     ("tree", "evil_two_1", "--annotations"),
     ("export", "evil_two_1", "-f", "md"),
-    ("show", "evil_one_1"),
     ("show", "evil_one_1", "--full"),
     ("show", "evil_one_1", "--active"),
-    ("tree", "evil_one_1"),
     ("tree", "evil_one_1", "--annotations"),
-    ("context", "evil_one_1"),
     ("tail", "evil_one_1", "-n", "5000"),
     ("ls",),
     ("search", "red"),
     ("search", "marks"),
     ("search", "lone"),
-    ("verify", "evil_one_1"),
-    ("doctor", "evil_one_1"),
     ("doctor",),
-    ("usage", "evil_one_1"),
     ("du",),
     ("gc", "--dry-run"),
     ("copy", "--all", "--to", "copies"),
