@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.cli.test_damage_told import LISTS, WRITES, ways_to_read
+from tests.cli.reading_commands import LISTS, WRITES, ways_to_read
 from tests.faults.foreign import IS_ROOT, STRANGER, STRANGERS, runnable_session
 from wakelog.forking import fork
 from wakelog.stores.jsonl import JsonlStore
