@@ -28,7 +28,7 @@ WRITES = {
 # Commands that run an agent. `chat` needs a terminal and has its own tests.
 RUNS = {"chat", "run", "wake"}
 # The arguments that a command needs besides the session.
-MORE = {"copy": ["--to", "elsewhere"]}
+MORE = {"copy": ["--to", "elsewhere"], "handoff": ["--to", "pi", "--dry-run"]}
 # Flags that do not read the session, or make the command wait.
 NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact")}
 NOT_TRIED |= {

@@ -187,6 +187,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
         "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
         "export": shell("export", "crab_user_1", "-f", "json"),
+        "handoff": shell("handoff", "crab_user_2", "--to", "pi", "--dry-run", "--json"),
         "import": shell("import", str(_foreign_file(shell.folder)), "--json"),
     }
 

@@ -47,7 +47,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "tail": ("commands.tail", "Show the last entries, or follow new ones."),
         "search": ("commands.ls", "Search the text of all sessions."),
         "usage": ("commands.context", "Add up tokens and cost of the model calls."),
-        "export": ("commands.export", "Export a session as JSONL, Markdown or JSON."),
+        "export": (
+            "commands.export",
+            "Export a session as JSONL, Markdown or JSON, or for another agent.",
+        ),
+        "handoff": ("commands.export", "Hand a session to another agent, in its own place."),
         "copy": ("commands.copy", "Copy sessions to another store."),
         "import": ("commands.import_sessions", "Import the sessions of other agents."),
     },

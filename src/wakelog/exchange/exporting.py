@@ -10,6 +10,7 @@ from wakelog.exchange.writing import SessionToWrite, WrittenNode, WrittenSession
 from wakelog.large_content import with_inline_media
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import Label, Node, SessionHeader
+from wakelog.log.lines import Damage
 from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Tree
 from wakelog.ports.stores import Store
@@ -40,14 +41,14 @@ def write_session(session: SessionToWrite, target: str) -> WrittenSession:
     return write(session)
 
 
-def session_to_write(store: Store, session: str) -> SessionToWrite:
-    """Read a session, its inherited history included, with its media."""
+def session_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Damage, ...]]:
+    """Read a session, its inherited history included, with its media; return it and the damage that was found."""
     log = read_log(store, session)
     header = log.header.value if log.header is not None else None
     if not isinstance(header, SessionHeader):
         raise Damaged(f"the header of {log.name} cannot be read", hint=f"see `wakelog doctor {log.name}`")
     branch = branch_state(log.tree.branch())
-    return SessionToWrite(
+    read = SessionToWrite(
         session=header.id,
         agent=header.agent,
         started_ms=parse_ms(header.timestamp) or 0,
@@ -60,6 +61,7 @@ def session_to_write(store: Store, session: str) -> SessionToWrite:
         labels=_labels(log.tree),
         version=VERSION,
     )
+    return read, log.damage
 
 
 def _nodes(tree: Tree, root: str, get: Callable[[BlobRef], bytes]) -> Iterator[WrittenNode]:

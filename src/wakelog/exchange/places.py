@@ -25,9 +25,13 @@ class Place(msgspec.Struct, frozen=True):
     default: str
     patterns: tuple[str, ...]
 
+    def folder(self, environ: Mapping[str, str]) -> str:
+        """Return the folder: the one that the variable names, else the default below the home folder."""
+        return environ.get(self.variable) or os.path.join(home_folder(environ), self.default)
+
     def files(self, environ: Mapping[str, str]) -> Iterator[str]:
         """Yield the files that match, sorted, for each pattern."""
-        folder = environ.get(self.variable) or os.path.join(home_folder(environ), self.default)
+        folder = self.folder(environ)
         for pattern in self.patterns:
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True))
 
@@ -53,12 +57,23 @@ PLACES = (
 
 def usual_files(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the session files of each tool that has any in its usual place."""
-    data = environ.get("XDG_DATA_HOME")
-    moved = (
-        {**environ, "OPENCODE_DATA_DIR": os.path.join(data, "opencode")} if data and os.path.isabs(data) else environ
-    )
+    moved = _with_data_folders(environ)
     found = {place.tool: list(place.files(moved)) for place in PLACES}
     return {tool: files for tool, files in found.items() if files}
+
+
+def folder_of(tool: str, environ: Mapping[str, str]) -> str | None:
+    """Return the folder where a tool keeps its data; None for a tool without one."""
+    moved = _with_data_folders(environ)
+    return next((place.folder(moved) for place in PLACES if place.tool == tool), None)
+
+
+def _with_data_folders(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment with the folders of tools that follow `XDG_DATA_HOME`."""
+    data = environ.get("XDG_DATA_HOME")
+    if not data or not os.path.isabs(data):
+        return environ
+    return {**environ, "OPENCODE_DATA_DIR": os.path.join(data, "opencode")}
 
 
 def session_files(paths: Iterable[str]) -> Iterator[str]:

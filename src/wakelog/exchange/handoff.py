@@ -1,0 +1,207 @@
+"""Hand a session to another agent: write it into the tool's own folder, read it back, and say how it is continued.
+
+Rule 1: nothing of the tool is changed. Only new files are written; one that exists is an error. A tool that keeps its
+sessions in a database takes them in by its own import command.
+Rule 2: what was written is read with the reader of that format, and compared with the session, before it is reported.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from wakelog.errors import StoreError, UsageError, WakelogError
+from wakelog.exchange.detection import detect
+from wakelog.exchange.places import folder_of, usual_files
+from wakelog.exchange.sessions import ForeignSession, ImportedEntry
+from wakelog.exchange.writing import Loss, SessionToWrite, WrittenSession
+from wakelog.log.content import Prompt, Reply, ToolResult
+from wakelog.log.entry import Head, KnownBody, Message, Node
+
+TOOL_NAMES = {"gemini": "gemini-cli"}
+"""Targets whose tool has another name in `places`."""
+_LOAD_S = 300
+Turn: TypeAlias = tuple[str, str]
+
+
+class HandoffPlan(msgspec.Struct, frozen=True):
+    """What a handoff will write, and where."""
+
+    written: WrittenSession
+    cwd: str
+    paths: tuple[str, ...]
+    """The full paths of the files, in the order of `written.files`. Empty for a tool with its own import command."""
+
+    @property
+    def resume(self) -> tuple[str, ...]:
+        """The command that continues the session in the tool."""
+        first = self.paths[0] if self.paths else ""
+        return tuple(word.replace("{file}", first) for word in self.written.resume)
+
+
+def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapping[str, str]) -> HandoffPlan:
+    """Return where the files of a written session go; `UsageError` if one of them is there already."""
+    if written.load:
+        if shutil.which(written.load[0], path=environ.get("PATH")) is None:
+            raise UsageError(
+                f"{written.load[0]} is not installed, and keeps its sessions in a database",
+                hint=f"`wakelog export --to {written.tool} -o FILE` writes a file for `{' '.join(written.load)}`",
+            )
+        return HandoffPlan(written, session.cwd, ())
+    if not written.resume:
+        raise UsageError(
+            f"{written.tool} is a format, not a tool that continues sessions",
+            hint=f"`wakelog export --to {written.tool}` writes it",
+        )
+    root = folder_of(TOOL_NAMES.get(written.tool, written.tool), environ) or session.cwd
+    if not root:
+        raise UsageError(
+            "the session has no working directory, where this tool keeps its files", hint="use `export --to`"
+        )
+    paths = tuple(_inside(root, file.path) for file in written.files)
+    for path in paths:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} already exists", hint="the session was handed over before; continue it there")
+    return HandoffPlan(written, session.cwd, paths)
+
+
+def _inside(root: str, relative: str) -> str:
+    path = os.path.normpath(os.path.join(root, relative))
+    if os.path.isabs(relative) or not path.startswith(os.path.join(os.path.normpath(root), "")):
+        raise UsageError(f"{relative} would be written outside {root}")
+    return path
+
+
+def carry_out(plan: HandoffPlan, session: SessionToWrite, environ: Mapping[str, str]) -> None:
+    """Write the files, or let the tool take them in; then read the session back and compare it with `session`."""
+    if plan.written.load:
+        _load(plan, environ)
+    else:
+        _write(plan)
+    problem = difference(session, _read_back(plan, environ), plan.written.losses)
+    if problem:
+        raise StoreError(
+            f"the session that {plan.written.tool} has now differs: {problem}",
+            hint="do not continue it there, and report this with the session",
+        )
+
+
+def _write(plan: HandoffPlan) -> None:
+    made: list[str] = []
+    try:
+        for path, file in zip(plan.paths, plan.written.files, strict=True):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as opened:
+                made.append(path)
+                opened.write(file.content)
+                opened.flush()
+                os.fsync(opened.fileno())
+    except OSError as error:
+        for path in made:
+            os.unlink(path)
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StoreError(f"cannot write {error.filename or plan.paths[0]}: {reason}") from error
+
+
+def _load(plan: HandoffPlan, environ: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="wakelog-") as folder:
+        path = os.path.join(folder, os.path.basename(plan.written.files[0].path))
+        with open(path, "wb") as opened:
+            opened.write(plan.written.files[0].content)
+        command = [word.replace("{file}", path) for word in plan.written.load]
+        cwd = plan.cwd if os.path.isdir(plan.cwd) else None
+        done = subprocess.run(  # noqa: S603 - the command of a writer, with a path of our own
+            command,
+            cwd=cwd,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LOAD_S,
+            check=False,
+        )
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise StoreError(f"`{' '.join(plan.written.load)}` failed: {last[:200]}")
+
+
+# ── comparing ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_back(plan: HandoffPlan, environ: Mapping[str, str]) -> list[Turn]:
+    """Return the turns of the session as the tool has it now."""
+    files: Iterable[str] = plan.paths[:1]
+    if plan.written.load:
+        tool = TOOL_NAMES.get(plan.written.tool, plan.written.tool)
+        files = usual_files(environ).get(tool, [])
+    for path in files:
+        try:
+            with detect(path) as source:
+                for found in source.sessions():
+                    turns = _turns_of(found)
+                    if not plan.written.load or found.origin.id == plan.written.id:
+                        return turns
+        except WakelogError as error:
+            if not plan.written.load:
+                raise StoreError(f"{path} cannot be read back: {error}") from error
+    raise StoreError(f"{plan.written.tool} does not have the session that was handed over")
+
+
+def _turns_of(found: ForeignSession) -> list[Turn]:
+    """Return the turns of a session's branch: the path to its last node, or to where its head was moved."""
+    bodies: dict[str, KnownBody] = {}
+    head: str | None = None
+    for item in found.items:
+        if isinstance(item, ImportedEntry):
+            if isinstance(item.body, Head):
+                head = item.body.target_id
+            elif isinstance(item.body, Node):
+                bodies[item.body.id] = item.body
+                head = item.body.id
+    path: list[KnownBody] = []
+    while head and head in bodies:
+        body = bodies.pop(head)
+        path.append(body)
+        head = body.parent_id
+    return list(_turns(reversed(path)))
+
+
+def _turns(nodes: Iterable[KnownBody]) -> Iterator[Turn]:
+    for node in nodes:
+        match node:
+            case Message(message=Prompt() as prompt):
+                yield "prompt", _words(prompt.text)
+            case Message(message=Reply() as reply):
+                if reply.text.strip():
+                    yield "reply", _words(reply.text)
+                yield from (("tool call", call.name) for call in reply.tool_calls)
+            case Message(message=ToolResult() as result):
+                yield "tool result", _words(result.text)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def difference(session: SessionToWrite, got: list[Turn], losses: Iterable[Loss]) -> str:
+    """Return the first turn of a session that is not in `got`, in order; empty if all are there.
+
+    Kinds of turns that are among the losses are not compared.
+    """
+    lost = " ".join(loss.kind for loss in losses)
+    rest = iter(got)
+    for kind, text in _turns(session.branch):
+        compared = not (kind.startswith("tool") and "tool" in lost)
+        if compared and text and not any(_is_same(found, (kind, text)) for found in rest):
+            return f"the {kind} {text[:60]!r} is missing"
+    return ""
+
+
+def _is_same(found: Turn, wanted: Turn) -> bool:
+    """Return whether a turn is the wanted one; some tools put words around a prompt or a result."""
+    return found[0] == wanted[0] and wanted[1] in found[1]
