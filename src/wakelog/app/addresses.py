@@ -13,7 +13,7 @@ import msgspec
 
 from wakelog.app.entry_names import EntryNames, inherited_names
 from wakelog.app.stores import StoreLocation, open_trusted_store, remember_store
-from wakelog.errors import BadId, NotFound, UsageError
+from wakelog.errors import BadId, NotFound, UsageError, WakelogError
 from wakelog.log.entry import Entry, Label
 from wakelog.log.session_names import is_name
 from wakelog.log.tree import Tree
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LOG_SUFFIX = ".jsonl"
 _CANDIDATES_SHOWN = 5
+_FIRST_LINE_BYTES = 4096
+# How every line begins that wakelog writes.
+_OWN_LINE = b'{"v":'
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -93,12 +96,31 @@ def _at_path(path: str) -> tuple[Store, str]:
         raise NotFound(f"file {path[:200]} does not exist") from None
     if os.path.isdir(real):
         raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
+    _refuse_foreign(path, real)
     if not file.endswith(LOG_SUFFIX) or not is_name(file.removesuffix(LOG_SUFFIX)):
         raise BadId(
             f"{file[:200]} is not the name of a log file",
             hint="a log is named NAME.jsonl, with letters, digits, dot, dash and underscore",
         )
     return open_trusted_store(f"jsonl:{folder}"), file.removesuffix(LOG_SUFFIX)
+
+
+def _refuse_foreign(path: str, real: str) -> None:
+    """Raise `UsageError` for a session of another agent. Nothing but the first line is read of a log of wakelog."""
+    try:
+        with open(real, "rb") as file:
+            first = file.readline(_FIRST_LINE_BYTES)
+    except OSError:
+        # Opening the log reports it.
+        return
+    if first.startswith(_OWN_LINE) or not first:
+        return
+    try:
+        tool = load("wakelog.exchange.detection").tool_of(real)
+    except WakelogError:
+        return
+    if tool:
+        raise UsageError(f"{path[:200]} is a session of {tool}", hint=f"`wakelog import {path[:200]}` imports it")
 
 
 def _resolve_name(place: StoreLocation, session: str) -> str:

@@ -65,6 +65,15 @@ class DetectedSource:
         return found
 
 
+def tool_of(path: str) -> str:
+    """Return which agent wrote a file; empty if no reader knows it."""
+    try:
+        with detect(path) as source:
+            return source.tool
+    except NotASession:
+        return ""
+
+
 def detect(path: str) -> DetectedSource:
     """Open a file or database and return it with its reader; `NotASession` if no reader knows it.
 

@@ -48,12 +48,15 @@ from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import iso_timestamp
 from wakelog.ports.stores import Store
-from wakelog.projections.session_state import IMPORTED_SETTING, build_carried_state, can_build_carried_state
+from wakelog.projections.session_state import (
+    IMPORT_TYPE,
+    IMPORTED_SETTING,
+    build_carried_state,
+    can_build_carried_state,
+)
 from wakelog.redaction.entries import redact_entry
 from wakelog.session import Session
 
-IMPORT_TYPE = "wakelog:import"
-"""The `custom` entry that says where a session comes from and how many of its records were mapped."""
 SENDER = "user"
 _GROUP_MAX, _GROUP_BYTES = 256, 4 << 20
 _HELD_ITEMS_MAX = 5_000

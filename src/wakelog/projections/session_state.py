@@ -33,6 +33,8 @@ from wakelog.projections.usage import Uptime, uptime, uptime_of_rules_1
 
 IMPORTED_SETTING = "imported"
 """The key in the settings of a session header that names the tool which a session was imported from."""
+IMPORT_TYPE = "wakelog:import"
+"""The `custom` entry that says where a session comes from and how many of its records were mapped."""
 
 # ── session ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,6 +44,7 @@ from wakelog.log.entry import (
 from wakelog.log.tree import Branch
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context_changes import describe_context
+from wakelog.projections.session_state import IMPORTED_SETTING
 
 
 class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +103,8 @@ class TranscriptContext(msgspec.Struct):
     """Ids of the results that are already included in the row of a tool call."""
     context: ContextEntry | None = None
     """The `context` entry in force before the part."""
+    imported: bool = False
+    """Whether the header before the part, or in it, is that of an imported session."""
 
 
 def rows_of_part(part: Branch, known: TranscriptContext) -> Iterator[TranscriptRow]:
@@ -110,12 +113,14 @@ def rows_of_part(part: Branch, known: TranscriptContext) -> Iterator[TranscriptR
     cuts, outputs = _interrupted_replies(part, known), _interrupted_outputs(part, known.journal_partials)
     state = {partial.id: "running" if known.running else "interrupted" for partial in known.journal_partials}
     for node in part.nodes:
+        if isinstance(node.value, SessionHeader):
+            known.imported = known.imported or IMPORTED_SETTING in node.value.settings
         for row in _rows(node, known.results, known.shown, labels.get(node.id, ())):
             if row.kind == "call" and row.status == "open":
                 output = outputs.get((node.id, row.call_id))
                 yield msgspec.structs.replace(
                     row,
-                    status=words.get((node.id, row.call_id), "open"),
+                    status=words.get((node.id, row.call_id), "unknown" if _is_foreign(node, known) else "open"),
                     text=BaseMessage(content=output.content).text if output is not None else "",
                     journal=state.get(output.id, "") if output is not None else "",
                 )
@@ -124,6 +129,12 @@ def rows_of_part(part: Branch, known: TranscriptContext) -> Iterator[TranscriptR
         for cut in cuts.get(node.id, ()):
             row = _annotation_row(cut, "cut", text=BaseMessage(content=cut.content).text)
             yield msgspec.structs.replace(row, journal=state.get(cut.id, ""))
+
+
+def _is_foreign(node: Entry, known: TranscriptContext) -> bool:
+    """Return whether a reply was imported: its calls may have run in the program that it comes from."""
+    reply = node.value.message if isinstance(node.value, Message) else None
+    return known.imported and isinstance(reply, Reply) and reply.call_id is None
 
 
 def count_messages(branch: Branch) -> int:

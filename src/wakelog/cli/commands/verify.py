@@ -5,6 +5,7 @@ what to do; it can write a clean copy to a new file. Without a session it checks
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +30,9 @@ from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
 from wakelog.scanning import Scan
 from wakelog.verification import BlobAudit, verify_session
+
+if TYPE_CHECKING:
+    from wakelog.exchange.retention import ToolHistory
 
 _RELINKED_SHOWN = 20
 
@@ -190,6 +194,16 @@ def _doctor_store(shared: SharedOptions) -> None:
         raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
 
 
+def _tool_line(look: TerminalStyle, tool: "ToolHistory") -> str:
+    """Return how many files of another agent are not imported, and when that agent deletes them."""
+    words = f"{plural(tool.files, 'session file')}, {tool.not_imported:,} not imported"
+    if tool.deletes_after_days is not None:
+        words += f"; it deletes them after {tool.deletes_after_days} days"
+    if tool.deleted_soon:
+        words += look.paint("warn", f", {tool.deleted_soon:,} within a week") + "; `wakelog import --all` keeps them"
+    return words
+
+
 def _put_store_report(look: TerminalStyle, report: StoreReport) -> None:
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size_text(report.bytes)}")
@@ -201,6 +215,8 @@ def _put_store_report(look: TerminalStyle, report: StoreReport) -> None:
         put(f"relinked  {len(report.relinked) - _RELINKED_SHOWN} more; --json lists all")
     for problem in report.problems:
         put(f"{look.paint('warn', 'problem')}   {visible(problem)}")
+    for tool in report.tools:
+        put(f"{tool.tool:<9} {_tool_line(look, tool)}")
     for name in report.damaged:
         put(f"{look.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
     for found in report.lost:

@@ -15,6 +15,7 @@ from wakelog.app.addresses import Address
 from wakelog.app.entry_names import EntryNames
 from wakelog.app.stores import warn_once
 from wakelog.cli.ui.errors import note_damage
+from wakelog.cli.ui.import_figures import import_lines
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_json, put_lines, put_raw, put_text
 from wakelog.cli.ui.quantities import age_text, duration_text, now_ms, plural
@@ -78,6 +79,7 @@ def _session_heading(look: TerminalStyle, address: Address, log: Log, branch: Br
         if look.width
         else dot.join(filter(None, annotations)),
     )
+    yield from import_lines(look, log)
     yield ""
 
 
