@@ -133,10 +133,12 @@ class EntryReader:
             return False
         if not message.text or _has_tools(message.content or []):
             return False
-        if self._has_visible or not self._has_hidden:
+        if self._has_visible:
             return False
-        is_last = message.agent_visible and not is_behind_command
-        return is_last or (following is not None and following.role == "assistant" and not following.user_visible)
+        is_first_shown = message.agent_visible and self._has_hidden and not is_behind_command
+        return is_first_shown or (
+            following is not None and following.role == "assistant" and not following.user_visible
+        )
 
     def _is_tool_summary(self, message: StoredMessage) -> bool:
         """Return whether a message replaces a call and its result: it has the time of a hidden result."""
