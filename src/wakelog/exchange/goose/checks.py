@@ -11,13 +11,16 @@ from wakelog.log.content import JsonObject
 
 DEPTH_MAX = 90
 """Goose's parser takes 128 levels of a whole export; an item begins four levels below its top."""
+_OBJECTS = ("_meta", "annotations", "metadata")
 _NOTIFICATIONS = ("thinkingMessage", "inlineMessage", "creditsExhausted")
 
 
 def is_accepted(item: object) -> bool:
     """Return whether Goose takes an item of content."""
-    check = _CHECKS.get(str(item.get("type"))) if isinstance(item, dict) else None
-    return check is not None and isinstance(item, dict) and check(item) and not is_deep(item)
+    if not isinstance(item, dict) or not all(isinstance(item.get(name), dict | None) for name in _OBJECTS):
+        return False
+    check = _CHECKS.get(str(item.get("type")))
+    return check is not None and check(item) and not is_deep(item)
 
 
 def is_deep(value: object) -> bool:

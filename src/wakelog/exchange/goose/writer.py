@@ -20,7 +20,7 @@ import msgspec
 from wakelog.exchange.goose.checks import is_accepted
 from wakelog.exchange.goose.entries import CONTINUATION
 from wakelog.exchange.goose.items import message_items, noted, response_item
-from wakelog.exchange.goose.records import FIELDS, TOOL, object_of
+from wakelog.exchange.goose.records import FIELDS, TOOL, object_of, string_of, without
 from wakelog.exchange.writing import (
     Losses,
     SessionToWrite,
@@ -43,6 +43,7 @@ GO_ON = (
 _IMPORT_TYPE = "wakelog:import"
 _PROVIDERS = {"openai-chat": "openai"}
 _NOT_HELD = "not in the format"
+_FIELDS_OF_PARTS = ("content", "result", "metadata")
 _TOKENS_MAX = (1 << 31) - 1
 _SUMS = ("total_tokens", "input_tokens", "output_tokens")
 
@@ -89,7 +90,7 @@ class _Messages:
     def __init__(self, session: SessionToWrite, branch: tuple[WrittenNode, ...], losses: Losses) -> None:
         self._session, self._branch, self._losses = session, branch, losses
         self._compactions, self._start = self._placed_compactions()
-        self._time = max(0, session.started_ms // 1000)
+        self._time = 0
         self._used_ids: set[str] = set()
         self._call_ids: dict[tuple[str, str], str] = {}
         self._taken_call_ids: set[str] = set()
@@ -186,7 +187,12 @@ class _Messages:
         items = message_items(reply.parts, self._fields(at), ids, self._losses)
         metadata: JsonObject = {}
         if reply.provider and reply.model:
-            metadata["inference"] = {"provider": reply.provider, "requestedModel": reply.model}
+            left = object_of(object_of(self._fields(at).get("metadata")).get("inference"))
+            asked = string_of(left.get("requestedModel"))
+            models = (
+                {"requestedModel": asked, "resolvedModel": reply.model} if asked else {"requestedModel": reply.model}
+            )
+            metadata["inference"] = {"provider": reply.provider, **models}
         elif reply.provider or reply.model:
             self._losses.add("model of a reply", "Goose records it with its provider only")
         if reply.stop_reason:
@@ -224,18 +230,23 @@ class _Messages:
     ) -> JsonObject:
         node = self._branch[at]
         fields = self._fields(at)
-        self._time = max(self._time, (parse_ms(node.timestamp) or 0) // 1000)
+        self._time = self._time_of(node)
         is_shown = (at if shown_at is None else shown_at) >= self._start
         visible = {"userVisible": user_visible, "agentVisible": is_shown}
-        left = object_of(fields.get("metadata"))
-        inference = {**object_of(left.get("inference")), **object_of((metadata or {}).get("inference"))}
+        left = without(object_of(fields.get("metadata")), "inference")
         return {
+            **{key: value for key, value in fields.items() if key not in _FIELDS_OF_PARTS},
             "id": self._id(node.id, own_id),
             "role": role,
             "created": self._time,
             "content": items,
-            "metadata": {**left, **(metadata or {}), **({"inference": inference} if metadata else {}), **visible},
+            "metadata": {**left, **(metadata or {}), **visible},
         }
+
+    def _time_of(self, node: WrittenNode) -> int:
+        """Return the time of a node in seconds, or that of the message before it if that is later."""
+        made_ms = parse_ms(node.timestamp)
+        return max(self._time, 0, (self._session.started_ms if made_ms is None else made_ms) // 1000)
 
     def _id(self, node_id: str, own_id: str | None) -> str:
         if own_id and own_id not in self._used_ids:
@@ -255,7 +266,7 @@ class _Messages:
             return
         kept = self._branch[place]
         is_shown = place >= self._start
-        self._time = max(self._time, (parse_ms(kept.timestamp) or 0) // 1000)
+        self._time = self._time_of(kept)
         visible = {"userVisible": False, "agentVisible": is_shown}
         base = {"created": self._time, "metadata": visible}
         summary = {"type": "text", "text": node.summary}
@@ -281,7 +292,8 @@ class _Messages:
             case {"role": "user" | "assistant" as role, "content": [_, *_] as items} if tool == TOOL:
                 if all(is_accepted(item) for item in items):
                     seen = object_of(record.get("metadata")).get("userVisible") is not False
-                    message = self._message(at, role, items, user_visible=seen)
+                    own_id = string_of(record.get("id"))
+                    message = self._message(at, role, items, user_visible=seen, own_id=own_id)
                     yield {**message, "metadata": {**message["metadata"], "agentVisible": False}}
                     return
         if node.in_context and (text := Prompt(content=node.content).text):
