@@ -237,6 +237,16 @@ def test_results_stand_behind_their_reply():
     assert [type(each).__name__ for each in found] == ["Prompt", "Reply", "ToolResult", "Prompt"]
 
 
+def test_times_never_go_back():
+    """Goose sorts by them."""
+    late, early = (Message(message=Prompt(content=text_), timestamp=time) for text_, time in _TIMES)
+    found = [each["created"] for each in document_of(session_of(late, early))["conversation"]]
+    assert found == [1_772_359_260, 1_772_359_260]
+
+
+_TIMES = (("late", "2026-03-01T10:01:00Z"), ("early", "2026-03-01T10:00:00Z"))
+
+
 def test_what_is_known_of_a_result_is_kept():
     call = ToolCall(id="c1", name="shell", input={})
     result = ToolResult(
