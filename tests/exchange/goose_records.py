@@ -9,7 +9,8 @@ from tests.exchange.samples import MemoryDatabase, MemoryFile, entries_of, jsonl
 from wakelog.exchange.goose import reader as goose
 from wakelog.exchange.sessions import ForeignSession
 
-SESSION = "20260301_1"
+SESSION, NAME = "20260301_1", "20260301_1@2026-03-01T10:00:00Z"
+"""The id of a session, and what identifies it."""
 START_S = 1_772_359_200
 """2026-03-01T10:00:00Z."""
 SEEN, HIDDEN = {"userVisible": True, "agentVisible": True}, {"userVisible": True, "agentVisible": False}
@@ -225,6 +226,6 @@ class Database:
     def read(self) -> list[ForeignSession]:
         return list(goose.read_sessions(self.source))
 
-    def bodies(self, session: str = SESSION) -> list[Any]:
+    def bodies(self, session: str = NAME) -> list[Any]:
         [found] = [each for each in self.read() if each.origin.id == session]
         return entries_of(found)

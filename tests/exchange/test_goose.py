@@ -10,6 +10,7 @@ from tests.exchange.goose_records import (
     AGENT_ONLY,
     ARCHIVED,
     HIDDEN,
+    NAME,
     SESSION,
     START_S,
     bodies,
@@ -62,13 +63,20 @@ def test_it_is_recognised_by_its_content(head, expected):
 
 def test_a_session_has_its_origin_title_and_model():
     session = read(conversation())
-    assert (session.origin.tool, session.origin.id, session.origin.is_subagent) == ("goose", SESSION, False)
+    assert (session.origin.tool, session.origin.id, session.origin.is_subagent) == ("goose", NAME, False)
     assert (session.cwd, session.title, session.agent) == ("/repo", "A name", "goose")
     assert (session.provider, session.model, session.started_ms) == ("anthropic", "claude-4", START_S * 1000)
     first = entries_of(session)[0]
     assert first.custom_type == "goose:session"
     assert first.data["accumulated_total_tokens"] == 420
     assert "conversation" not in first.data
+
+
+def test_two_machines_have_the_same_ids_for_different_sessions():
+    one, other = read([]), read([], created_at="2026-03-01T11:00:00Z")
+    assert one.origin.id != other.origin.id
+    assert one.origin.id == read([], created_at="2026-03-01 10:00:00").origin.id
+    assert read([], id="20250301_100000").origin.id == "20250301_100000"
 
 
 @pytest.mark.parametrize(
@@ -395,8 +403,9 @@ def test_a_legacy_file_without_a_header_and_with_a_torn_line():
 
 def test_a_legacy_file_has_the_ids_of_the_database_that_took_it_over():
     history = [message(0, "user", "Hi"), message(1, "assistant", request("c1")), message(2, "user", response("c1"))]
-    [old] = goose.read_sessions(legacy_file(history, path=f"{SESSION}.jsonl"))
-    new = bodies([{**each, "id": f"msg_{SESSION}_random{at}"} for at, each in enumerate(history)])
+    [old] = goose.read_sessions(legacy_file(history, path="20250301_100000.jsonl"))
+    taken_over = [{**each, "id": f"msg_{SESSION}_random{at}"} for at, each in enumerate(history)]
+    new = bodies(taken_over, id="20250301_100000")
     assert [body.id for body in entries_of(old)] == [body.id for body in new]
 
 

@@ -1,10 +1,12 @@
 """ST-9: databases of Goose in all schemas, sub-agents, threads and token counts, and the samples."""
 
 import sqlite3
+from typing import Any
 
 import pytest
 
 from tests.exchange.goose_records import (
+    NAME,
     SCHEMAS,
     SESSION,
     START_S,
@@ -51,7 +53,7 @@ def test_every_schema_gives_the_entries_of_the_export(schema):
     database.add_session(conversation())
     assert goose.is_goose_database(database.source)
     [session] = database.read()
-    assert (session.origin.id, session.origin.version, session.title) == (SESSION, str(schema), "A name")
+    assert (session.origin.id, session.origin.version, session.title) == (NAME, str(schema), "A name")
     assert (session.cwd, session.started_ms) == ("/repo", START_S * 1000)
     expected = [body for body in bodies(conversation()) if isinstance(body, Message)]
     found = [body for body in entries_of(session) if isinstance(body, Message)]
@@ -159,7 +161,7 @@ def test_the_usage_ledger_is_kept_where_goose_wrote_it():
 # ── sub-agents ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _delegation(child: str) -> list[dict]:
+def _delegation(child: str) -> list[dict[str, Any]]:
     return [
         message(0, "user", "Delegate it"),
         message(1, "assistant", request("c1", "delegate", {"instructions": "Look"})),
@@ -177,10 +179,10 @@ def test_a_sub_agent_is_found_by_the_result_of_its_call():
     entries = entries_of(parent)
     [spawned] = [body for body in entries if isinstance(body, Spawned)]
     [reply] = [body.id for body in entries if isinstance(body, Message) and body.id == spawned.reply_id]
-    assert (spawned.child_session, spawned.parent_id) == (session_id("goose", "20260301_2"), reply)
+    assert (spawned.child_session, spawned.parent_id) == (session_id("goose", child.origin.id), reply)
     assert spawned.tool_call_id == "c1"
     assert child.origin.is_subagent
-    assert (child.origin.parent, child.origin.parent_call) == (SESSION, "c1")
+    assert (child.origin.parent, child.origin.parent_call) == (NAME, "c1")
     assert not parent.origin.is_subagent
 
 
@@ -194,7 +196,7 @@ def test_schema_15_names_the_parent():
     child = {"session_type": "sub_agent", "parent_session_id": SESSION}
     database.add_session([message(1, "user", "Look")], "20260301_2", **child)
     _, found = database.read()
-    assert (found.origin.parent, found.origin.parent_call, found.origin.is_subagent) == (SESSION, "", True)
+    assert (found.origin.parent, found.origin.parent_call, found.origin.is_subagent) == (NAME, "", True)
 
 
 # ── importing again ──────────────────────────────────────────────────────────────────────────────

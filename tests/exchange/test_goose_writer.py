@@ -1,6 +1,7 @@
 """ST-9: sessions written for Goose have their messages, calls, results and compactions, and Goose accepts them."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -87,7 +88,8 @@ def said(*contents):
 
 def shape(nodes):
     """Return what has to be the same: messages, calls with their results, and compactions, in the order of Goose."""
-    found, calls = [], {}
+    found: list[Any] = []
+    calls: dict[tuple[str | None, str], tuple[int, int]] = {}
     ordered = in_written_order([node for node in nodes if isinstance(node, Node)])
     for node in ordered:
         match node:
@@ -124,7 +126,7 @@ def written_part(part):
 
 def in_written_order(nodes):
     """Return nodes with each compaction before the first node that it keeps."""
-    ordered = []
+    ordered: list[Any] = []
     for node in nodes:
         kept = node.first_kept_entry_id if isinstance(node, Compaction) else None
         at = next((at for at, other in enumerate(ordered) if kept is not None and other.id == kept), len(ordered))
@@ -294,7 +296,7 @@ def test_what_goose_cannot_hold_is_reported(node, kind):
 
 
 def test_a_deep_input_does_not_spoil_the_file():
-    deep = []
+    deep: list[Any] = []
     for _ in range(150):
         deep = [deep]
     session = session_of(*said("Hi", (ToolCall(id="c", name="x", input={"deep": deep}),)))
@@ -312,7 +314,7 @@ def test_a_deep_input_does_not_spoil_the_file():
 
 def to_write(foreign):
     """Return an imported session as a writer gets it."""
-    nodes = [body for body in entries_of(foreign) if isinstance(body, Node)]
+    nodes: list[Any] = [body for body in entries_of(foreign) if isinstance(body, Node)]
     placed = [msgspec.structs.replace(node, parent_id=node.parent_id or "s") for node in nodes]
     return SessionToWrite(
         session="s",
@@ -359,7 +361,8 @@ def check_round_trip(foreign):
 @st.composite
 def histories(draw):
     """Return conversations as Goose writes them."""
-    found, at = [], 0
+    found: list[Any] = []
+    at = 0
     signed = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
     inference = {"userVisible": True, "agentVisible": True, "inference": {"provider": "p", "requestedModel": "m"}}
     notice = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "Full"}

@@ -60,12 +60,12 @@ class _Call(msgspec.Struct):
 class EntryReader:
     """Turns the messages of one session into entries. Keeps ids, and no messages.
 
-    `has_session` returns whether the source holds the session of a sub-agent.
+    `find_session` returns the name of a sub-agent's session by its id; None if the source does not hold it.
     """
 
-    def __init__(self, session: str, has_session: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, session: str, find_session: Callable[[str], str | None]) -> None:
         self._session = session
-        self._has_session = has_session
+        self._find_session = find_session
         self._head = ""
         self._keys: Counter[str] = Counter()
         self._calls: dict[str, list[_Call]] = {}
@@ -236,13 +236,15 @@ class EntryReader:
         named = msgspec.structs.replace(result, tool_call_id=call.call_id, reply_id=call.reply_id, tool_name=call.name)
         yield self._next(Message(message=named), key, records=records)
         yield from self._fields(message if records else None, {}, key, result=rest)
-        if (child := child_of(item)) and child not in self._children and self._has_session(child):
+        child = child_of(item)
+        name = self._find_session(child) if child and child not in self._children else None
+        if name is not None:
             self._children.add(child)
             spawned = Spawned(
                 id=entry_id(TOOL, f"{key}:spawned"),
                 parent_id=call.reply_id,
                 timestamp=self._time,
-                child_session=session_id(TOOL, child),
+                child_session=session_id(TOOL, name),
                 reply_id=call.reply_id,
                 tool_call_id=call.call_id,
             )

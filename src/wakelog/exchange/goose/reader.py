@@ -109,7 +109,7 @@ def _foreign(session: StoredSession, path: str) -> ForeignSession:
     return ForeignSession(
         origin=SessionOrigin(
             tool=TOOL,
-            id=session.id,
+            id=session.name,
             path=path,
             version=session.version,
             parent=session.parent if is_subagent else "",

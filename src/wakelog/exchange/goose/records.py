@@ -3,6 +3,8 @@
     {"id", "role", "created", "content": [{"type", …}], "metadata": {"userVisible", "agentVisible", "inference"}}
 
 Rows of the database and lines of a legacy file are brought into it by `sources.py`.
+A session is identified by its id and the time of its start: the id is the day and a number that begins at 1 on every
+machine (`20260301_1`). Ids of legacy files, which have the time in them, are unique by themselves.
 A message is identified by its role, its time and what it says, not by its id: when Goose takes over a legacy file it
 gives the messages random ids, and the file stays beside the database. Forks, exports and the rewriting of a session at
 a compaction keep these three.
@@ -19,7 +21,7 @@ import msgspec
 from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceLine, json_records
 from wakelog.exchange.sessions import timestamp_of
 from wakelog.log.content import JsonObject
-from wakelog.log.timestamps import parse_ms
+from wakelog.log.timestamps import iso_timestamp, parse_ms
 
 TOOL = "goose"
 NOTE_TYPE = "wakelog.customType"
@@ -32,6 +34,7 @@ TIME_MAX = 1 << 47
 _OWN_ID = re.compile(r"msg_(.*_)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|msg_.*_\d+")
 # Goose removes these invisible characters from texts that it reads.
 _TAGS = re.compile("[\U000e0000-\U000e007f]")
+_NUMBERED = re.compile(r"\d{8}_\d{1,5}")
 _CALL_TYPES = ("toolRequest", "toolResponse", "frontendToolRequest", "toolConfirmationRequest")
 
 
@@ -105,6 +108,12 @@ def _said(item: Any) -> Any:
         case {"type": str(kind), "id": str(call_id)} if kind in _CALL_TYPES:
             return [kind, call_id]
     return item
+
+
+def session_name(own_id: str, created_at: object) -> str:
+    """Return what identifies a session: its id, and the time of its start if the id is a day and a number."""
+    began = time_ms(created_at)
+    return f"{own_id}@{iso_timestamp(began)[:19]}Z" if began and _NUMBERED.fullmatch(own_id) else own_id
 
 
 def request_id(message: StoredMessage) -> str | None:

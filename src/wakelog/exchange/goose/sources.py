@@ -19,6 +19,7 @@ from wakelog.exchange.goose.records import (
     count_of,
     decoded,
     object_of,
+    session_name,
     stored_message,
     string_of,
     time_ms,
@@ -66,18 +67,20 @@ Stored: TypeAlias = StoredMessage | OtherRecord | BadRecord
 class StoredSession(msgspec.Struct, kw_only=True):
     """One session as stored. `records` may be read once; the record of the session itself is the first of them."""
 
-    id: str
+    name: str
+    """What identifies it, as `session_name` returns it."""
     info: JsonObject
     records: Iterable[Stored]
     version: str = ""
     parent: str = ""
     parent_call: str = ""
-    has_session: Callable[[str], bool] = lambda _: False
+    find_session: Callable[[str], str | None] = lambda _: None
+    """Returns the name of another session of the source by its id."""
 
 
 def session_items(session: StoredSession) -> Iterator[ImportedItem]:
     """Yield the entries and the bad records of a session."""
-    reader = EntryReader(session.id, session.has_session)
+    reader = EntryReader(session.name, session.find_session)
     waiting: StoredMessage | None = None
     for stored in in_call_order(session.records):
         if waiting is not None:
@@ -155,30 +158,31 @@ class DatabaseReader:
         for row in self._source.rows(table, columns, order=order) if columns else ():
             yield _named(dict(zip(columns, row, strict=True)))
 
-    def _session(self, name: str, info: JsonObject, *, has_row: bool) -> StoredSession:
+    def _session(self, own_id: str, info: JsonObject, *, has_row: bool) -> StoredSession:
         parent, parent_call = string_of(info.get("parent_session_id")), ""
         if info.get("session_type") == SUBAGENT:
-            caller, call = self._calls_by_child().get(name, ("", ""))
+            caller, call = self._calls_by_child().get(own_id, ("", ""))
             parent, parent_call = parent or caller, call if parent in ("", caller) else ""
         return StoredSession(
-            id=name,
+            name=session_name(own_id, info.get("created_at")),
             info=info,
-            records=self._session_records(name, info if has_row else None),
+            records=self._session_records(own_id, info if has_row else None),
             version=self._version,
-            parent=parent,
+            parent=(self._find_session(parent) or parent) if parent else "",
             parent_call=parent_call,
-            has_session=self._has_session,
+            find_session=self._find_session,
         )
 
-    def _has_session(self, name: str) -> bool:
-        return next(self._source.rows("sessions", ("id",), where={"id": name}), None) is not None
+    def _find_session(self, own_id: str) -> str | None:
+        row = next(self._source.rows("sessions", ("created_at",), where={"id": own_id}), None)
+        return None if row is None else session_name(own_id, row[0])
 
-    def _session_records(self, name: str, info: JsonObject | None) -> Iterator[Stored]:
+    def _session_records(self, own_id: str, info: JsonObject | None) -> Iterator[Stored]:
         if info is not None:
             yield _session_record(info)
-        usage = self._usage(name)
+        usage = self._usage(own_id)
         waiting = next(usage, None)
-        for stored, written_ms in self._messages("messages", {"session_id": name}):
+        for stored, written_ms in self._messages("messages", {"session_id": own_id}):
             # The tokens of a call are stored before its messages are.
             while waiting is not None and waiting[1] <= written_ms:
                 yield waiting[0]
@@ -225,7 +229,7 @@ class DatabaseReader:
             return
         messages = (stored for stored, _ in self._messages("thread_messages", where))
         yield StoredSession(
-            id=name, info=info, records=_chained(_session_record(info), messages), version=self._version
+            name=name, info=info, records=_chained(_session_record(info), messages), version=self._version
         )
 
     def _calls_by_child(self) -> dict[str, tuple[str, str]]:
@@ -282,7 +286,8 @@ def export_session(document: JsonObject, name: str) -> StoredSession:
     for at, value in enumerate(conversation if isinstance(conversation, list) else []):
         is_message = isinstance(value, dict)
         records.append(stored_message(value) if is_message else OtherRecord("message", value, f"conversation:{at}"))
-    return StoredSession(id=string_of(document.get("id")) or name, info=info, records=records)
+    own_id = string_of(document.get("id")) or name
+    return StoredSession(name=session_name(own_id, document.get("created_at")), info=info, records=records)
 
 
 def is_message(record: object) -> bool:
@@ -293,7 +298,7 @@ def is_message(record: object) -> bool:
 def legacy_session(first: JsonObject, records: Iterable[JsonRecord], name: str) -> StoredSession:
     """Return the session of a legacy file. Its first record says what it is about, unless it is a message."""
     info = {} if is_message(first) else first
-    return StoredSession(id=name, info=object_of(info), records=_legacy_records(records))
+    return StoredSession(name=name, info=object_of(info), records=_legacy_records(records))
 
 
 def _legacy_records(records: Iterable[JsonRecord]) -> Iterator[Stored]:
