@@ -35,7 +35,7 @@ from wakelog.exchange.goose import reader as goose
 from wakelog.exchange.importing import import_session
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedEntry, session_id
-from wakelog.log.content import Prompt, Reply, ToolResult
+from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Compaction, Custom, Message, Spawned
 from wakelog.reading import read_log
 from wakelog.stores.memory import MemoryStore
@@ -220,6 +220,25 @@ def test_a_session_that_was_compacted_since_is_brought_up_to_date():
     prompts = [node.message.text for node in nodes if isinstance(node, Message) and isinstance(node.message, Prompt)]
     assert prompts.count("Look at it") == 1
     assert import_session(store, rewritten.read()[0]).added == 0
+
+
+def test_an_edited_session_is_a_branch():
+    """LOG-8: Goose deletes what follows an edited prompt; the log keeps it beside what came instead."""
+    store = MemoryStore()
+    database = Database()
+    database.add_session([message(0, "user", "Hi"), message(1, "assistant", "Ho"), message(2, "user", "Old")])
+    imported = import_session(store, database.read()[0])
+    database.connection.execute("DELETE FROM messages WHERE created_timestamp >= ?", (START_S + 2,))
+    database.add_messages([message(5, "user", "New"), message(6, "assistant", "Yes.")])
+    assert import_session(store, database.read()[0]).added == 2
+    tree = read_log(store, imported.session).tree
+    [last] = [node.id for node in tree.nodes.values() if getattr(node.value, "message", None) == YES]
+    said = [node.value.message.text for node in tree.branch(last).nodes if isinstance(node.value, Message)]
+    assert said == ["Hi", "Ho", "New", "Yes."]
+    assert "Old" in [node.value.message.text for node in tree.nodes.values() if isinstance(node.value, Message)]
+
+
+YES = Reply(content=(Text(text="Yes."),))
 
 
 # ── samples ──────────────────────────────────────────────────────────────────────────────────────

@@ -78,20 +78,10 @@ class EntryReader:
         self._is_behind_command = False
         self._is_behind_summary = False
 
-    def read_other(self, kind: str, record: object, key: str, timestamp: str, records: int = 1) -> ImportedEntry:
+    def read_other(self, kind: str, record: object, key: str, timestamp: str) -> ImportedEntry:
         """Return a record that is not a message, kept as it is, behind the entries so far."""
         self._time = timestamp or self._time
-        entry = verbatim(
-            TOOL,
-            kind,
-            record,
-            key=f"{self._session}:{key}",
-            parent_id=self._head or None,
-            timestamp=self._time,
-            records=records,
-        )
-        self._head = entry.body.id
-        return entry
+        return self._kept(kind, record, f"{self._session}:{key}")
 
     def read(self, message: StoredMessage, following: StoredMessage | None) -> Iterator[ImportedEntry]:
         """Yield the entries of the next message; `following` is the one behind it, if any."""
@@ -103,19 +93,19 @@ class EntryReader:
         self._is_behind_command, self._is_behind_summary = is_command, is_summary
         content = message.content
         if content is None or message.role not in ("user", "assistant"):
-            yield self._kept(message, "message", key)
+            yield self._kept("message", message.record, key)
         elif is_summary:
             yield from self._compaction(message, key)
         elif is_behind_summary and message.role == "assistant" and not message.user_visible:
-            yield self._kept(message, CONTINUATION, key)
+            yield self._kept(CONTINUATION, message.record, key)
         elif not has_meaning(content, message.role):
-            yield self._kept(message, string_of(content[0].get("type")) or "message", key)
+            yield self._kept(string_of(content[0].get("type")) or "message", message.record, key)
         elif is_command:
-            yield self._kept(message, "command", key)
+            yield self._kept("command", message.record, key)
         elif self._is_tool_summary(message):
-            yield self._kept(message, "tool_summary", key)
+            yield self._kept("tool_summary", message.record, key)
         elif not message.agent_visible and self._has_visible and not _has_tools(content):
-            yield self._kept(message, "hidden", key)
+            yield self._kept("hidden", message.record, key)
         else:
             yield from self._mapped(message, content, key, is_behind_command=is_behind_command)
 
@@ -218,18 +208,7 @@ class EntryReader:
                 del self._summarised[next(iter(self._summarised))]
         call = self._call(item["id"])
         if call is None:
-            record = message.record if records else item
-            entry = verbatim(
-                TOOL,
-                "toolResponse",
-                record,
-                key=key,
-                parent_id=self._head or None,
-                timestamp=self._time,
-                records=records,
-            )
-            self._head = entry.body.id
-            yield entry
+            yield self._kept("toolResponse", message.record if records else item, key, records)
             return
         call.is_answered = True
         result, rest = result_of(item)
@@ -267,8 +246,10 @@ class EntryReader:
         self._head = stamp
         return ImportedEntry(placed, records=records)
 
-    def _kept(self, message: StoredMessage, kind: str, key: str) -> ImportedEntry:
-        entry = verbatim(TOOL, kind, message.record, key=key, parent_id=self._head or None, timestamp=self._time)
+    def _kept(self, kind: str, record: object, key: str, records: int = 1) -> ImportedEntry:
+        """Return a record that is kept as it is, behind the last node."""
+        parent = self._head or None
+        entry = verbatim(TOOL, kind, record, key=key, parent_id=parent, timestamp=self._time, records=records)
         self._head = entry.body.id
         return entry
 
