@@ -33,7 +33,7 @@ from tests.exchange.samples import (
 from wakelog.errors import UsageError
 from wakelog.exchange.goose import reader as goose
 from wakelog.exchange.importing import import_session
-from wakelog.exchange.records import BadRecord
+from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord
 from wakelog.exchange.sessions import ImportedEntry, session_id
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import Compaction, Custom, Message, Spawned
@@ -108,6 +108,15 @@ def test_damaged_rows_are_reported():
         "row 3 of messages",
     ]
     assert {"metadata_json": "no json"} in [getattr(item.body, "data", None) for item in items if hasattr(item, "body")]
+
+
+def test_a_row_that_is_too_large_is_not_decoded():
+    database = Database()
+    row = {"session_id": SESSION, "role": "user", "created_timestamp": START_S}
+    database.add_session([])
+    database.insert("messages", content_json=f'[{{"type": "text", "text": "{"x" * (LINE_BYTES_MAX)}"}}]', **row)
+    [_, bad] = database.read()[0].items
+    assert bad.reason == "row 1 of messages: longer than 32 MB"
 
 
 def test_messages_without_a_session_are_read():

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceLine, json_records
+from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord, JsonRecord, Record, SourceLine, json_records
 from wakelog.exchange.sessions import timestamp_of
 from wakelog.log.content import JsonObject
 from wakelog.log.timestamps import iso_timestamp, parse_ms
@@ -159,6 +159,8 @@ def decoded(value: object, place: str, line: int = 1) -> Any:
     raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
     if not isinstance(raw, bytes):
         return BadRecord(line, 0, 0, f"{place}: empty")
+    if len(raw) > LINE_BYTES_MAX:
+        return BadRecord(line, 0, len(raw), f"{place}: longer than {LINE_BYTES_MAX // 1_048_576} MB")
     # `json_records` takes objects only, and has the limits that keep a hostile value from taking all memory.
     wrapped = b'{"value":' + raw + b"}"
     found: list[JsonRecord] = list(json_records([SourceLine(line, 0, wrapped, len(wrapped))]))
