@@ -171,6 +171,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "context": shell("context", "crab_user_1", "--json"),
         "head": shell("head", "crab_user_1", "--json"),
         "usage": shell("usage", "crab_user_1", "--json"),
+        "usage of all": shell("usage", "--all", "--json"),
         "search": shell("search", "parser", "--json"),
         "end": shell("end", "ended_user_1", "--force", "--json"),
         "service": shell("service", "show", "--json"),

@@ -25,6 +25,7 @@ from wakelog.log.entry import (
     Sent,
     ToolStarted,
 )
+from wakelog.log.ids import IdTable
 from wakelog.log.timestamps import elapsed_ms
 from wakelog.log.tree import Tree
 
@@ -51,6 +52,27 @@ def usage(entries: Iterable[Entry]) -> UsageTotal:
     for spent in found.values():
         total = total + spent
     return UsageTotal(len(found), total)
+
+
+class UsageCounter:
+    """Adds up the usage of many sessions. A call that several of them contain counts once in the total."""
+
+    def __init__(self) -> None:
+        self.total = UsageTotal()
+        self._counted = IdTable()
+
+    def add(self, entries: Iterable[Entry]) -> UsageTotal:
+        """Count the entries of one session; return the usage of that session alone."""
+        alone, fresh = UsageTotal(), self.total
+        for entry in entries:
+            if (spent := _usage_of(entry)) is None:
+                continue
+            alone = UsageTotal(alone.calls + 1, alone.usage + spent)
+            if entry.id not in self._counted:
+                self._counted.add_ids([entry.id])
+                fresh = UsageTotal(fresh.calls + 1, fresh.usage + spent)
+        self.total = fresh
+        return alone
 
 
 def usage_by_branch(tree: Tree) -> tuple[BranchUsage, ...]:

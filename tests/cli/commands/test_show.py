@@ -1,11 +1,12 @@
 """`show`, `context`, `tree`, `usage`, `tail`: the same log, read in different ways (VIEW-1 to VIEW-4, VIEW-8)."""
 
+import msgspec
 import pytest
 
 from wakelog.app.addresses import Address
 from wakelog.cli.commands.tail import _last_entries
 from wakelog.cli.ui.transcripts import annotation_line
-from wakelog.log.content import BlobRef, Prompt, Usage
+from wakelog.log.content import BlobRef, Prompt, Reply, Usage
 from wakelog.log.entry import (
     ANNOTATION_TYPES,
     Activity,
@@ -17,6 +18,7 @@ from wakelog.log.entry import (
     FaultReport,
     Head,
     Label,
+    Message,
     ModelCall,
     ModelChange,
     Partial,
@@ -32,6 +34,7 @@ from wakelog.log.entry import (
     UnknownBody,
 )
 from wakelog.log.lines import EntryReader
+from wakelog.session import Session
 
 
 def test_show_prints_the_entries_as_stored(shell, story):
@@ -284,3 +287,18 @@ def test_context_shows_the_input_of_tools(shell, story):
     assert '[grep] {"path":"src","pattern":"' in out
     assert "parser" in out
     assert "\x1b" not in out
+
+
+def test_usage_of_all_sessions_counts_a_copied_call_once(shell, store, story):
+    """ST-9: agents that copy history when they fork give both sessions the same reply."""
+    story.user("a")
+    copied = story.reply("b", usage=Usage(input_tokens=10, cost_micros=5))
+    other = Session.create(store, agent="whale")
+    other.append(msgspec.structs.replace(copied.value, parent_id=other.id, seq=None, v=None))
+    other.append(Message(message=Reply(content="c", usage=Usage(input_tokens=1, cost_micros=1))))
+    used = shell("usage", "--all", "--json").json
+    assert (used["calls"], used["input"], used["cost"]) == (2, 11, 6)
+    assert {each["name"]: each["calls"] for each in used["sessions"]} == {"crab_user_1": 1, "whale_user_1": 2}
+    assert "total: 2 calls" in shell("usage", "--all").out
+    assert "1 repeated call not counted" in shell("usage", "--all").out
+    assert [shell("usage").code, shell("usage", "crab_user_1", "--all").code] == [2, 2]

@@ -3,18 +3,20 @@
 import click
 
 from wakelog.app.addresses import find_node, find_session, read_log_of
+from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
 from wakelog.cli.ui.errors import exit_if_damaged
-from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
+from wakelog.cli.ui.options import SharedOptions, at_option, command, optional_session_argument, session_argument
 from wakelog.cli.ui.output import put_json, put_pages, put_text
-from wakelog.cli.ui.session_views import context_lines, estimate_other_tokens, usage_lines
+from wakelog.cli.ui.session_views import all_usage_lines, context_lines, estimate_other_tokens, usage_lines
 from wakelog.cli.ui.terminal import style_of
 from wakelog.errors import UsageError
 from wakelog.log.content import Usage
 from wakelog.projections.context import build_context
-from wakelog.projections.usage import UsageTotal, usage_by_branch
+from wakelog.projections.usage import UsageCounter, UsageTotal, usage_by_branch
 from wakelog.projections.usage import usage as add_up
-from wakelog.reading import read_log
+from wakelog.reading import read_log, with_session_name
+from wakelog.scanning import scan_log, scanned_entries
 
 # ── context ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,11 +82,21 @@ def context(
     examples="""
     wakelog usage @latest
     wakelog usage crab_user_3 --json | jq .cost
+    wakelog usage --all                      every session of the store, and the total
     """,
 )
-@session_argument
-def usage(shared: SharedOptions, session: str) -> None:
-    """Add up tokens and cost of the model calls. A call counts once, however many branches contain it."""
+@optional_session_argument
+@click.option("--all", "everything", is_flag=True, help="Add up all sessions of the store.")
+def usage(shared: SharedOptions, session: str | None, *, everything: bool) -> None:
+    """Add up tokens and cost of the model calls. A call counts once, however many branches contain it.
+
+    With --all, a call counts once in the total, however many sessions contain it, as copies made by other agents do.
+    """
+    if everything == (session is not None):
+        raise UsageError("name a session, or use --all")
+    if session is None:
+        _put_usage_of_all(shared)
+        return
     address = find_session(shared.store_url, session)
     log = read_log(address.store, address.name)
     if shared.json:
@@ -96,6 +108,23 @@ def usage(shared: SharedOptions, session: str) -> None:
     else:
         put_text(usage_lines(log))
     exit_if_damaged(address.ref, log.damage)
+
+
+def _put_usage_of_all(shared: SharedOptions) -> None:
+    place = StoreLocation(shared.store_url)
+    counter, totals, damage = UsageCounter(), {}, []
+    for stat in place.store.sessions():
+        scan = scan_log(place.store, stat.name)
+        totals[stat.name] = counter.add(
+            entry for number, entry in scanned_entries(place.store, scan) if number >= scan.outline.inherited
+        )
+        damage += with_session_name(scan.damage, stat.name)
+    if shared.json:
+        sessions = [{"name": name, **_usage_values(total)} for name, total in totals.items()]
+        put_json({**_usage_values(counter.total), "sessions": sessions})
+    else:
+        put_text(all_usage_lines(totals, counter.total))
+    exit_if_damaged(place.display_url, damage)
 
 
 def _usage_values(spent: UsageTotal) -> dict[str, int | None]:

@@ -95,6 +95,15 @@ def usage_lines(log: Log) -> Iterator[str]:
         yield _usage_line(f"  branch {visible(names.of(branch.leaf))}", branch.total)
 
 
+def all_usage_lines(totals: Mapping[str, UsageTotal], total: UsageTotal) -> Iterator[str]:
+    """Yield the usage of each session that has any, and the total, in which a call of several sessions counts once."""
+    for name, spent in totals.items():
+        if spent.calls:
+            yield _usage_line(visible(name), spent)
+    repeated = sum(spent.calls for spent in totals.values()) - total.calls
+    yield _usage_line("total", total) + (f"; {plural(repeated, 'repeated call')} not counted" if repeated else "")
+
+
 def _usage_line(what: str, spent: UsageTotal) -> str:
     used = spent.usage
     cost = "price unknown" if used.cost_micros is None else f"${used.cost_micros / 1_000_000:.4f}"
