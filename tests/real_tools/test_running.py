@@ -11,7 +11,7 @@ TOOLS = [pytest.param(name, marks=pytest.mark.real_tools(name)) for name in PINN
 @pytest.mark.parametrize("name", TOOLS)
 def test_it_answers_and_runs_a_command(name, pinned, server, tool):
     if pinned.has_tools:
-        server.play([Say("I look."), Shell("echo seen-$((40 + 2))")])
+        server.play([Say("I look."), Shell("printf 'se%s' en-42")])
     server.play([Say("The answer is here.")])
     assert "The answer is here." in tool.run("Where is it?").stdout
     kinds = [row for row in server.turns[-1].conversation if "Where is it?" in row.text or row.kind != "user"]
