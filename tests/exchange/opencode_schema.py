@@ -230,7 +230,7 @@ class Export(_Strict):
     messages: list[_Message]
 
 
-_REQUIRED = {
+_REQUIRED: dict[str, dict[str, type]] = {
     "APIError": {"message": str, "isRetryable": bool},
     "ProviderAuthError": {"message": str, "providerID": str},
     "StructuredOutputError": {"message": str, "retries": int},

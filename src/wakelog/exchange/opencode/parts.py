@@ -201,8 +201,9 @@ def _keep_thinking(found: Content, part: StoredPart) -> str | None:
     if isinstance(redacted, str):
         _keep(found, part, Thinking(thinking=text, bound={"type": "redacted_thinking", "data": redacted}))
     elif text or isinstance(signed, str):
-        bound = None if isinstance(signed, str) else _bound(part.value, None)
-        _keep(found, part, Thinking(thinking=text, signature=signed if isinstance(signed, str) else None, bound=bound))
+        signature = signed if isinstance(signed, str) else None
+        other = None if signature is not None else _bound(part.value, None)
+        _keep(found, part, Thinking(thinking=text, signature=signature, bound=other))
     return None
 
 

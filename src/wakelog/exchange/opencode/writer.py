@@ -209,8 +209,7 @@ class _SessionWriter:
         return self._messages[-1] if len(self._messages) > self._final else None
 
     def _reply(self, node: WrittenNode, reply: Reply) -> None:
-        finish = {"finish": finish_of(reply.stop_reason)} if reply.stop_reason else {}
-        message = self._assistant_message(node, (reply.provider, reply.model), reply.usage, **finish)
+        message = self._assistant_message(node, (reply.provider, reply.model), reply.usage)
         self._add_part(message, {"type": "step-start"})
         written, place = _WrittenReply(message), 0
         for part, call in reply_parts(reply, self._time, self._losses):
@@ -220,9 +219,10 @@ class _SessionWriter:
                 self._calls.setdefault((node.id, call.id), []).append(open_call)
                 self._calls[None, call.id] = self._calls[node.id, call.id]
                 place += 1
-        if finish:
+        if reply.stop_reason:
+            finish = message["info"]["finish"] = finish_of(reply.stop_reason)
             counts = {"cost": cost_of(reply.usage), "tokens": tokens_of(reply.usage)}
-            self._add_part(message, {"type": "step-finish", "reason": finish["finish"], **counts})
+            self._add_part(message, {"type": "step-finish", "reason": finish, **counts})
         if reply.request_id is not None:
             self._losses.add("reply", "OpenCode does not keep the id of the request")
         self._stopped = message["info"] if reply.stop_reason in _STOPPED else None
@@ -259,10 +259,8 @@ class _SessionWriter:
         tail = self._tail(node)
         kept = {} if tail is None else {"tail_start_id": tail}
         self._add_part(marker, {"type": "compaction", "auto": node.trigger != "manual", **kept})
-        summary = self._assistant_message(
-            node, self._models[node.id], node.usage, begins=False, summary=True, finish="stop"
-        )
-        summary["info"].update(mode=_COMPACTION_AGENT, agent=_COMPACTION_AGENT)
+        summary = self._assistant_message(node, self._models[node.id], node.usage, begins=False)
+        summary["info"].update(summary=True, finish="stop", mode=_COMPACTION_AGENT, agent=_COMPACTION_AGENT)
         if node.summary:
             self._add_part(summary, {"type": "text", "text": node.summary})
         self._stopped = None
@@ -277,7 +275,8 @@ class _SessionWriter:
 
     def _fault(self, node: Failed | Cancelled) -> None:
         """Write how the reply before ended, or how a model call ended that has no reply."""
-        shown = said_parts(Prompt(content=node.content).parts, "cancelled", self._losses) if _has_content(node) else []
+        content = node.content if isinstance(node, Cancelled) else ()
+        shown = said_parts(Prompt(content=content).parts, kind_of(node), self._losses)
         info, self._stopped = self._stopped, None
         if info is None or shown:
             message = self._assistant_message(node, self._models[node.id], None)
@@ -338,7 +337,6 @@ class _SessionWriter:
         usage: Usage | None,
         *,
         begins: bool = True,
-        **fields: Any,
     ) -> JsonObject:
         """Add a message of the model. OpenCode requires a message of a person that it answers: an empty one if none."""
         parent = self._user_id or self._user_message(node, begins=False)["info"]["id"]
@@ -356,7 +354,6 @@ class _SessionWriter:
             "tokens": tokens_of(usage),
             "providerID": model[0] or "",
             "modelID": model[1] or "",
-            **fields,
         }
         message = self._message(node, info, begins=begins)
         message["info"]["time"]["completed"] = self._time
@@ -425,10 +422,6 @@ def _tokens_read(usage: Usage | None) -> int | None:
     if usage is None:
         return None
     return usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens or None
-
-
-def _has_content(node: Failed | Cancelled) -> bool:
-    return isinstance(node, Cancelled) and bool(node.content)
 
 
 def _kept_parts(data: Any) -> list[JsonObject]:

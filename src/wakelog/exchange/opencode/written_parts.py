@@ -149,15 +149,16 @@ def _lose_bound(losses: Losses) -> None:
 
 def _reasoning_parts(part: Thinking, reply: Reply, time_ms: int, losses: Losses) -> Iterator[JsonObject]:
     """Yield reasoning. Each text of an OpenAI summary is a part of its own."""
-    texts, metadata = [part.thinking], None
+    texts = [part.thinking]
+    metadata: JsonObject | None = None
     match part.bound:
         case {"type": "redacted_thinking", "data": str(data)}:
             metadata = {"anthropic": {"redactedData": data}}
-        case {"id": str(item)}:
+        case {"id": str(item), **rest}:
             sealed = {"reasoningEncryptedContent": part.signature} if part.signature else {}
             metadata = {"openai": {"itemId": item, **sealed}}
-            texts = _summary_texts(part.thinking, part.bound.get("summary"))
-            if part.bound.keys() - {"id", "summary"}:
+            texts = _summary_texts(part.thinking, rest.pop("summary", []))
+            if rest:
                 _lose_bound(losses)
         case dict() if _is_google(part.bound):
             metadata = part.bound
@@ -186,7 +187,8 @@ def _summary_texts(thinking: str, sizes: object) -> list[str]:
     for size in sizes:
         texts.append(thinking[at : at + size])
         at += size + len(SUMMARY_SEPARATOR)
-    return texts if texts and SUMMARY_SEPARATOR.join(texts) == thinking else [thinking]
+    is_whole = at == len(thinking) + len(SUMMARY_SEPARATOR) and SUMMARY_SEPARATOR.join(texts) == thinking
+    return texts if is_whole else [thinking]
 
 
 # ── results ──────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +247,10 @@ def error_of(node: Failed | Cancelled, provider: str) -> JsonObject:
     is_retryable = node.error is not None and node.error.retryable
     fields: JsonObject = {"message": message, "isRetryable": is_retryable}
     if node.reason in _ERRORS:
-        added = {"ProviderAuthError": {"providerID": provider}, "StructuredOutputError": {"retries": 0}}
+        added: dict[str, JsonObject] = {
+            "ProviderAuthError": {"providerID": provider},
+            "StructuredOutputError": {"retries": 0},
+        }
         return {"name": node.reason, "data": {**fields, **added.get(node.reason, {})}}
     details = {"reason": node.reason, "kind": node.error.kind if node.error is not None else ""}
     if node.error is not None and node.error.delay_ms is not None:
