@@ -300,18 +300,23 @@ _ENDS = (
 
 @st.composite
 def _exports(draw):
-    """Draw a session of OpenCode: messages of both roles, a compaction, and a revert."""
-    messages = []
+    """Draw a session of OpenCode: messages of both roles, a compaction, and a revert.
+
+    A compaction keeps messages behind the one before it: the writer leaves out a compaction that a later one undoes.
+    """
+    messages: list[Any] = []
+    compacted = 0
     for turn in range(draw(st.integers(1, 3))):
         messages.append(draw(_users(f"msg_{turn}0")))
         messages += [draw(_assistants(f"msg_{turn}{n}")) for n in range(1, draw(st.integers(1, 3)))]
         if draw(st.integers(0, 3)) == 0:
             marker = part(f"msg_{turn}8-1", "compaction", auto=draw(st.booleans()))
             if draw(st.booleans()):
-                marker["tail_start_id"] = draw(st.sampled_from(messages))["info"]["id"]
+                marker["tail_start_id"] = draw(st.sampled_from(messages[compacted:]))["info"]["id"]
             answered = {"summary": True, "parentID": f"msg_{turn}8", "finish": "stop", "tokens": _TOKENS}
             messages.append(user(f"msg_{turn}8", marker))
             messages.append(assistant(f"msg_{turn}9", text(f"msg_{turn}9-1", "So far"), **answered))
+            compacted = len(messages)
     for at, message in enumerate(messages):
         message["info"]["time"] = {"created": 1_770_000_000_000 + at * 10_000, "completed": 1_770_000_005_000 + at}
     info = {**SESSION, "model": {"id": "m-1", "providerID": "acme"}}

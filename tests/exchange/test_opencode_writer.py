@@ -241,6 +241,14 @@ def test_a_compaction_keeps_from_the_next_message_if_the_first_kept_entry_is_non
     assert "tail_start_id" not in marker
 
 
+def test_the_first_kept_note_is_not_added_to_a_message_that_is_not_kept():
+    note = Note(content="the text of a", custom_type="opencode:synthetic")
+    bodies = (Prompt(content="one"), note, Prompt(content="two"), Compaction(summary="S", first_kept_entry_id="n2"))
+    messages, (marker,), _ = _compactions(*bodies)
+    assert [len(message["parts"]) for message in messages] == [1, 1, 1, 1, 1]
+    assert marker["tail_start_id"] == messages[1]["info"]["id"]
+
+
 def test_a_compaction_that_a_later_one_undoes_is_left_out():
     """VIEW-4: the context ignores a compaction among the kept entries; OpenCode would send its summary."""
     messages, markers, losses = _compactions(

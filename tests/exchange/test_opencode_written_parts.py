@@ -174,6 +174,14 @@ def test_parts_that_were_kept_are_written_where_they_stood():
     ]
 
 
+def test_the_parts_of_a_whole_message_that_are_left_out_are_counted():
+    parts = [{"type": "agent", "name": "explore"}, {"type": "subtask", "prompt": "x"}, 7]
+    custom = Custom(custom_type="opencode:message", data={"info": {"role": "user"}, "parts": parts})
+    found, losses = document(custom)
+    assert [bare(part) for part in found["messages"][0]["parts"]] == parts[:1]
+    assert [(loss.kind, loss.count) for loss in losses] == [("custom opencode:message", 2)]
+
+
 @pytest.mark.parametrize(
     "custom",
     [

@@ -47,7 +47,7 @@ __all__ = ["write_session"]
 
 _AGENT = "build"
 _COMPACTION_AGENT = "compaction"
-_TRIGGERS = ("auto", "manual")
+_TRIGGERS = ("auto", "threshold", "manual")
 _MARKER = f"{TOOL}:compaction"
 _OWN_NOTE = f"{TOOL}:synthetic"
 _STOPPED = ("aborted", "error")
@@ -86,11 +86,12 @@ class _SessionWriter:
         self._branch = session.branch
         self._reverted = _reverted(session, self._branch)
         self._final = 0
-        """The number of messages that no later node may change."""
+        """The number of messages that are not added to."""
         self._all = (*self._branch, *self._reverted)
         self._places = {node.id: at for at, node in enumerate(self._all)}
         self._models = _models(self._all, session)
         self._undone = _undone(self._branch) | _undone(self._all) & {node.id for node in self._reverted}
+        self._kept_first = {node.first_kept_entry_id for node in self._all if isinstance(node, Compaction)}
         self._begun: dict[str, str] = {}
         """The message that a node began, by the id of the node."""
         self._user_id = ""
@@ -199,14 +200,19 @@ class _SessionWriter:
         parts = said_parts(note.parts, "note", self._losses, synthetic=True)
         if note.custom_type != _OWN_NOTE:
             self._losses.add("note", "OpenCode does not keep what kind of a note it is")
-        elif (last := self._last_message()) is not None and last is self._said_last:
+        elif (last := self._last_message(node)) is not None and last is self._said_last:
             for part in parts:
                 self._add_part(last, part)
             return
         self._said(node, parts)
 
-    def _last_message(self) -> JsonObject | None:
-        return self._messages[-1] if len(self._messages) > self._final else None
+    def _last_message(self, node: WrittenNode) -> JsonObject | None:
+        """Return the message that a node may be added to; None if it has to be in another one.
+
+        The first node that a compaction keeps is not added to a message which it does not keep.
+        """
+        is_added = len(self._messages) > self._final and node.id not in self._kept_first
+        return self._messages[-1] if is_added else None
 
     def _reply(self, node: WrittenNode, reply: Reply) -> None:
         message = self._assistant_message(node, (reply.provider, reply.model), reply.usage)
@@ -309,8 +315,10 @@ class _SessionWriter:
 
     def _write_kept(self, node: Custom, parts: Sequence[JsonObject]) -> None:
         """Write parts that were kept verbatim: a whole message, or parts of the last message or of the next one."""
-        last = self._last_message()
+        last = self._last_message(node)
         if "info" in node.data:
+            if lost := len(node.data["parts"]) - len(parts):
+                self._losses.add(kind_of(node), "a part that OpenCode has no place for, or would act on", lost)
             self._said(node, parts)
         elif last is not None and (last["info"]["role"] == "assistant") == is_of_reply(parts[0]):
             for part in parts:
