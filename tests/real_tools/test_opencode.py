@@ -1,15 +1,22 @@
-"""ST-9: the real OpenCode resumes what wakelog writes, and wakelog continues what a killed OpenCode leaves."""
+"""ST-9 with the real OpenCode: it resumes a session that wakelog wrote, and wakelog continues one that it left."""
 
 import pytest
 
 from tests.loopback import Row, Say, Shell
 from tests.real_tools.pinned import MODEL
-from wakelog import Agent, Session
-from wakelog.exchange.detection import detect
-from wakelog.exchange.exporting import session_to_write, write_session
-from wakelog.exchange.importing import import_session
-from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
-from wakelog.log.entry import Cancelled, Compaction, Failed, FaultReport, Message
+from tests.real_tools.sessions import (
+    SUMMARY,
+    continue_with_wakelog,
+    example_rows,
+    example_session,
+    import_sessions,
+    spoken_rows,
+)
+from wakelog.exchange.exporting import session_to_write
+from wakelog.exchange.opencode.writer import write_session
+from wakelog.log.content import AnyMessage, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.entry import Cancelled, Failed, FaultReport, Message
+from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.real_tools("opencode")
@@ -20,97 +27,66 @@ _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhg
 _NEXT = Row("user", '"And now?"')
 
 
-class _Conversation:
-    """A session of wakelog in a store of its own."""
-
-    def __init__(self, title: str | None = None) -> None:
-        self.store = MemoryStore()
-        self.session = Session.create(
-            self.store, agent="crab", cwd="/project", title=title, model=MODEL, provider=PROVIDER
-        )
-
-    def add(self, message):
-        return self.session.append(Message(message=message))
-
-    def reply(self, *parts, stop="stop"):
-        return self.add(Reply(content=parts, model=MODEL, provider=PROVIDER, stop_reason=stop))
-
-    def result(self, reply, call_id, *parts, status="ok"):
-        result = ToolResult(
-            tool_call_id=call_id,
-            tool_name="shell",
-            reply_id=reply.id,
-            status=status,
-            is_error=status != "ok",
-            content=parts,
-        )
-        return self.add(result)
-
-    def written(self):
-        return write_session(session_to_write(self.store, self.session.name), "opencode")
-
-
-def _resumed(tool, server, written):
-    """Load a session, resume it, and return the conversation that OpenCode sent."""
+def resumed(tool, server, written):
+    """Load a session, resume it with the model of the test, and return the conversation that OpenCode sent."""
     tool.place(written)
     server.play([Say("It goes on.")])
-    assert "It goes on." in tool.run("And now?", written.id).stdout
-    (request,) = server.turns
+    ended = tool.run_with("run", "--model", f"{PROVIDER}/{MODEL}", "--session", written.id, "And now?")
+    assert "It goes on." in ended.stdout
+    request = server.turns[-1]
     assert request.problems == []
-    return request.conversation
+    return spoken_rows(request)
 
 
-def test_it_resumes_a_session_with_a_call_and_a_compaction(tool, server):
-    """The request has the summary, the kept messages and the later ones, in order, with the call and its result."""
-    made = _Conversation("A title")
-    made.add(Prompt(content="forgotten prompt"))
-    made.reply(Text(text="forgotten answer"))
-    kept = made.add(Prompt(content="kept prompt"))
-    asking = made.reply(
-        Text(text="I look."), ToolCall(id="call_1", name="shell", input={"command": "ls"}), stop="tools"
-    )
-    made.result(asking, "call_1", Text(text="a.txt"))
-    made.reply(Text(text="One file."))
-    made.session.append(Compaction(summary="What was before.", first_kept_entry_id=kept.id, trigger="manual"))
-    made.add(Prompt(content="later prompt"))
-    made.reply(Text(text="later answer"))
-    written = made.written()
-    assert written.losses == ()
-    assert _resumed(tool, server, written) == [
-        # The two rows in which OpenCode tells the model of a compaction.
-        Row("user", "What did we do so far?"),
-        Row("assistant", "What was before."),
-        Row("user", "kept prompt"),
-        Row("assistant", "I look."),
-        Row("call", 'shell {"command": "ls"}', "call_1"),
-        Row("result", "a.txt", "call_1"),
-        Row("assistant", "One file."),
-        Row("user", "later prompt"),
-        Row("assistant", "later answer"),
-        _NEXT,
-    ]
+def test_opencode_resumes_a_written_session(server, tool):
+    """The summary, the kept messages and the later ones are in the request, in order, with the call and its result."""
+    written = write_session(example_session(tool.project))
+    assert [loss.kind for loss in written.losses] == ["compaction"]
+    asked, summary, *rows = resumed(tool, server, written)
+    # OpenCode tells the model of a compaction as of a question and its answer.
+    assert (asked.kind, summary) == ("user", Row("assistant", SUMMARY))
+    assert rows == [*example_rows(), _NEXT]
     # A session with a title gets no other one.
     assert all(not request.is_side for request in server.requests)
 
 
-def test_it_resumes_a_session_with_everything_else(tool, server):
+def test_a_written_session_grows_in_opencode_and_comes_back(server, tool):
+    """What OpenCode appends is imported behind the messages that wakelog wrote."""
+    resumed(tool, server, write_session(example_session(tool.project)))
+    store = MemoryStore()
+    [imported] = import_sessions(store, tool)
+    continued = continue_with_wakelog(server, store, imported, "bash")
+    summary, *rows = spoken_rows(continued.request)
+    assert summary == Row("user", SUMMARY)
+    assert rows[:7] == example_rows()
+    assert rows[7:] == [_NEXT, Row("assistant", "It goes on."), Row("user", "What happened?")]
+
+
+def test_opencode_resumes_everything_else(server, tool):
     """Reasoning, parallel calls, notes, failures, an open call, and messages below the head, which OpenCode hides."""
-    made = _Conversation()
-    made.add(Prompt(content=(Text(text="look at it"), Image(mime_type="image/png", data=_PIXEL))))
+    session = Session.create(MemoryStore(), agent="crab", cwd=str(tool.project), model=MODEL, provider=PROVIDER)
+
+    def add(message: AnyMessage) -> str:
+        return session.append(Message(message=message)).id
+
+    def reply(*parts, stop):
+        return add(Reply(content=parts, model=MODEL, provider=PROVIDER, stop_reason=stop))
+
+    add(Prompt(content=(Text(text="look at it"), Image(mime_type="image/png", data=_PIXEL))))
     calls = [ToolCall(id=f"call_{n}", name="shell", input={"n": n}) for n in (1, 2)]
-    asking = made.reply(Thinking(thinking="Two at once."), *calls, stop="tools")
-    made.result(asking, "call_2", Text(text="it failed"), status="error")
-    made.add(Prompt(content="while it runs"))
-    made.result(asking, "call_1", Text(text="it worked"))
-    made.add(Note(content="a note", custom_type="memory"))
-    made.session.append(Failed(reason="retries", error=FaultReport(kind="overloaded", message="busy", retryable=True)))
-    made.session.append(Cancelled(reason="user", content="half a sent"))
-    made.add(Prompt(content="third prompt"))
-    head = made.reply(Text(text="I wait."), ToolCall(id="call_3", name="shell", input={}), stop="tools")
-    made.add(Prompt(content="hidden prompt"))
-    made.reply(Text(text="hidden answer"))
-    made.session.move_head(head)
-    rows = _resumed(tool, server, made.written())
+    asking = reply(Thinking(thinking="Two at once."), *calls, stop="tools")
+    add(ToolResult(tool_call_id="call_2", reply_id=asking, status="error", is_error=True, content="it failed"))
+    add(Prompt(content="while it runs"))
+    add(ToolResult(tool_call_id="call_1", reply_id=asking, status="ok", content="it worked"))
+    add(Note(content="a note", custom_type="memory"))
+    session.append(Failed(reason="retries", error=FaultReport(kind="overloaded", message="busy", retryable=True)))
+    session.append(Cancelled(reason="user", content="half a sent"))
+    add(Prompt(content="third prompt"))
+    head = reply(Text(text="I wait."), ToolCall(id="call_3", name="shell", input={}), stop="tools")
+    add(Prompt(content="hidden prompt"))
+    reply(Text(text="hidden answer"), stop="stop")
+    session.move_head(head)
+    rows = resumed(tool, server, write_session(session_to_write(session.store, session.name)))
     # OpenCode tells a model that is not known to read images that it cannot.
     assert rows.pop(1).text.startswith("ERROR: Cannot read image")
     assert rows == [
@@ -131,47 +107,24 @@ def test_it_resumes_a_session_with_everything_else(tool, server):
     ]
 
 
-def _import_all(tool, store):
-    with detect(str(tool.data / "opencode.db")) as source:
-        return [import_session(store, foreign) for foreign in source.sessions()]
-
-
-def test_a_session_killed_in_a_tool_is_continued_here_and_handed_back(tool, server, held_command):
-    """Law 6: the call may have run, so the model is told that its outcome is unknown, here and back in OpenCode."""
+def test_a_session_of_a_killed_opencode_is_continued_by_wakelog_and_handed_back(server, tool, held_command):
+    """Law 6: the call was started in OpenCode, so wakelog does not run it; the model is told that it is unknown."""
     server.play([Say("I begin."), Shell(held_command.text)])
     run = tool.start("Begin")
     held_command.wait_until_begun()
     run.kill()
     store = MemoryStore()
-    (found,) = _import_all(tool, store)
-    session = Session.get(store, found.session)
-    assert [(row.kind, row.status) for row in session.transcript() if row.kind == "call"] == [("call", "open")]
-    ran = []
-
-    def bash(command: str) -> str:
-        """Run a command."""
-        ran.append(command)
-        return ""
-
-    done = Agent("demo", tools=[bash]).run_sync(store, "Go on.", session=session)
-    (call,) = [row for row in done.session.transcript() if row.kind == "call"]
-    assert (call.status, ran) == ("unknown", [])
+    [imported] = import_sessions(store, tool)
+    continued = continue_with_wakelog(server, store, imported, "bash")
+    assert (continued.ran, continued.statuses) == ([], ["unknown"])
+    rows = spoken_rows(continued.request)
+    assert [row.kind for row in rows] == ["user", "assistant", "call", "result", "assistant", "user"]
+    assert (rows[0].text, rows[1].text, rows[5].text) == ("Begin", "I begin.", "What happened?")
+    assert "unknown" in rows[3].text
+    assert continued.request.problems == []
     assert held_command.effects == ["begun"]
-    # The session as it was is still in OpenCode; the continued one gets ids of its own.
-    rows = _resumed_again(tool, server, write_session(session_to_write(store, done.session.name), "opencode"))
-    kinds = [row.kind for row in rows]
-    # The turn that was interrupted is ended before the new prompt is answered.
-    assert kinds == ["user", "assistant", "call", "result", "assistant", "user", "assistant", "user"]
-    assert (rows[0].text, rows[1].text, rows[5].text) == ("Begin", "I begin.", "Go on.")
-    assert rows[3].text.startswith("Outcome unknown")
-    assert rows[-1] == _NEXT
-    assert len(_import_all(tool, store)) == 2
-
-
-def _resumed_again(tool, server, written):
-    tool.place(written)
-    server.play([Say("It goes on.")])
-    assert "It goes on." in tool.run_with("run", "-m", f"{PROVIDER}/{MODEL}", "-s", written.id, "And now?").stdout
-    request = server.turns[-1]
-    assert request.problems == []
-    return request.conversation
+    # OpenCode still has the session as it left it; the continued one is another one there.
+    again = resumed(tool, server, write_session(session_to_write(store, continued.session.name)))
+    assert [(row.kind, row.text) for row in again[:6]] == [(row.kind, row.text) for row in rows]
+    assert [row.kind for row in again[6:]] == ["assistant", "user"]
+    assert len(import_sessions(store, tool)) == 2
