@@ -232,11 +232,13 @@ def test_reasoning_goes_back_to_its_vendor():
         part("p1", "reasoning", text="Hm", metadata={"anthropic": {"signature": "sig"}}),
         part("p2", "reasoning", text="", metadata={"anthropic": {"redactedData": "xyz"}}),
         part("p3", "reasoning", text="", metadata={}),
+        part("p4", "reasoning", text="So", metadata={"google": {"thoughtSignature": "t"}}),
     )
     (reply,) = messages_of(_exported(assistant("a1", *parts)))
     assert reply.content == (
         Thinking(thinking="Hm", signature="sig"),
         Thinking(thinking="", bound={"type": "redacted_thinking", "data": "xyz"}),
+        Thinking(thinking="So", bound={"google": {"thoughtSignature": "t"}}),
     )
 
 
@@ -305,6 +307,14 @@ def test_compaction_keeps_the_messages_from_the_tail_on():
 def test_compaction_without_a_tail_keeps_nothing():
     (found,) = _of_type(entries_of(_exported(*turn(), *compaction("u3", "a3", auto=False))), Compaction)
     assert (found.first_kept_entry_id, found.trigger) == (None, "manual")
+
+
+def test_an_empty_summary_is_a_compaction():
+    """OpenCode leaves out what is before it, too."""
+    marker, summary = compaction("u3", "a3", auto=True)
+    summary["parts"] = []
+    (found,) = _of_type(entries_of(_exported(*turn(), marker, summary)), Compaction)
+    assert (found.summary, found.first_kept_entry_id) == ("", None)
 
 
 def test_a_failed_summary_is_no_compaction():

@@ -95,6 +95,7 @@ def test_records_keep_all_their_fields():
     records = conversation()
     store = MemoryStore()
     imported = import_session(store, read(*records))
+    assert imported.name is not None
     written = write_session(session_to_write(store, imported.name))
     got = records_of(written)
     bare = [_bare(record) for record in got]
@@ -180,8 +181,8 @@ def test_a_reply_has_the_fields_that_pi_needs():
 
 def test_reasoning_goes_back_to_the_api_that_sent_it():
     """Signatures, encrypted reasoning and ids of items are where pi keeps them."""
-    item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "enc"}
-    item["summary"] = [{"type": "summary_text", "text": "One"}, {"type": "summary_text", "text": "Two"}]
+    summary = [{"type": "summary_text", "text": text} for text in ("One", "Two")]
+    item = {"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": "enc"}
     thought = {"type": "thinking", "thinking": "One\n\nTwo", "thinkingSignature": json.dumps(item)}
     said = {"type": "text", "text": "Hi", "textSignature": '{"v":1,"id":"msg_1","phase":"commentary"}'}
     asked = {**call("c1|fc_1"), "arguments": {"a": 1}}

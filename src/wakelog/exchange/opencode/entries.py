@@ -241,7 +241,7 @@ class _SessionWriter:
             count = self._take_uncounted() + sum(part.records for part in message.parts)
             yield SkippedRecords("reply in progress", count, _IN_PROGRESS)
             return
-        if _is_summary(info, message.parts):
+        if _is_summary(info):
             yield from self._summary(message, timestamp)
             return
         is_counted = len(steps) > 1 and any(_step_usage(step) is not None for step in steps)
@@ -344,9 +344,10 @@ def _is_open(info: JsonObject) -> bool:
     return bool(time.get("created")) and not is_ended
 
 
-def _is_summary(info: JsonObject, parts: Iterable[StoredPart]) -> bool:
+def _is_summary(info: JsonObject) -> bool:
+    """Return whether OpenCode takes a message for a summary, also for an empty one."""
     is_done = bool(info.get("finish") or object_of(info.get("time")).get("completed")) and not info.get("error")
-    return info.get("summary") is True and is_done and bool(_joined_text(parts))
+    return info.get("summary") is True and is_done
 
 
 def _joined_text(parts: Iterable[StoredPart]) -> str:

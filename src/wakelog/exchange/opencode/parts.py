@@ -11,7 +11,7 @@ from wakelog.log.timestamps import elapsed_ms
 from wakelog.providers.openai.responses_request import SUMMARY_SEPARATOR
 
 _STOP_REASONS = {"tool-calls": "tools", "content-filter": "filtered"}
-_DENIED = "The user rejected permission to use this specific tool call"
+DENIED = "The user rejected permission to use this specific tool call"
 _ABORTED = "MessageAbortedError"
 STEP_TYPES = ("step-start", "step-finish")
 
@@ -169,7 +169,12 @@ def _bound(value: JsonObject, thought: str | None) -> JsonObject | None:
     item = metadata.get("openai", {}).get("itemId")
     if isinstance(item, str):
         return {"id": item} if thought is None else {"id": item, "after": thought}
-    return metadata if any(name in metadata for name in ("google", "vertex")) else None
+    return metadata if is_google(metadata) else None
+
+
+def is_google(metadata: JsonObject) -> bool:
+    """Return whether data is bound to an API of Google."""
+    return any(name in metadata for name in ("google", "vertex"))
 
 
 def _keep_thinking(found: Content, part: StoredPart) -> str | None:
@@ -196,7 +201,9 @@ def _keep_thinking(found: Content, part: StoredPart) -> str | None:
     if isinstance(redacted, str):
         _keep(found, part, Thinking(thinking=text, bound={"type": "redacted_thinking", "data": redacted}))
     elif text or isinstance(signed, str):
-        _keep(found, part, Thinking(thinking=text, signature=signed if isinstance(signed, str) else None))
+        signature = signed if isinstance(signed, str) else None
+        other = None if signature is not None else _bound(part.value, None)
+        _keep(found, part, Thinking(thinking=text, signature=signature, bound=other))
     return None
 
 
@@ -227,7 +234,7 @@ def result_of(call: Call, reply_id: str) -> ToolResult | None:
     files = [media_of(object_of(file)) for file in list_of(state.get("attachments"))]
     time = object_of(state.get("time"))
     start, end = time_text(time.get("start")), time_text(time.get("end"))
-    status = "interrupted" if is_interrupted else "denied" if error.startswith(_DENIED) else "error"
+    status = "interrupted" if is_interrupted else "denied" if error.startswith(DENIED) else "error"
     return ToolResult(
         tool_call_id=call.id,
         tool_name=call.part.value["tool"],
