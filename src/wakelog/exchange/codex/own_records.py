@@ -1,0 +1,86 @@
+"""What a session that was imported from Codex has of it, and what a writer needs to write it back.
+
+The reader keeps the header of a rollout verbatim, names the providers in its replies, and puts the history behind a
+compaction as notes, replies and verbatim items after it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from wakelog.exchange.codex.items import TOOL, objects_in, text_of
+from wakelog.exchange.writing import WrittenNode
+from wakelog.log.content import BaseMessage, JsonObject, Note, Prompt, Reply
+from wakelog.log.entry import Custom, Message
+
+REPLACEMENT = f"{TOOL}:replacement_history"
+"""The type of the notes that the history behind a compaction becomes; the kind of context may follow."""
+_HEADERS = (f"{TOOL}:session_meta", f"{TOOL}:session")
+_ROLES = frozenset({"developer", "system"})
+# Fields of a header that hold for the session that is written, too.
+_HEADER_KEYS = ("model_provider", "base_instructions", "git")
+
+
+class OwnRecords:
+    """What a branch has of Codex itself: the providers that it used, and what its header says of the session."""
+
+    def __init__(self, branch: Sequence[WrittenNode]) -> None:
+        self._providers: set[str | None] = set()
+        self.header: JsonObject = {}
+        """Fields for the header that is written."""
+        for node in branch:
+            if not isinstance(node, Custom) or not isinstance(node.data, dict):
+                continue
+            payload = next(objects_in([node.data.get("payload")]), {})
+            if node.custom_type in _HEADERS:
+                if not self._providers:
+                    self.header = {key: payload[key] for key in _HEADER_KEYS if payload.get(key)}
+                self._providers.add(text_of(payload.get("model_provider")) or None)
+            elif node.custom_type == f"{TOOL}:event_msg/thread_settings_applied":
+                settings = next(objects_in([payload.get("thread_settings")]), {})
+                self._providers.add(text_of(settings.get("model_provider_id")) or None)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the branch begins with a session of Codex."""
+        return bool(self._providers)
+
+    def is_own(self, reply: Reply) -> bool:
+        """Return whether Codex recorded a reply; wakelog's own replies name the call that they came from."""
+        return reply.call_id is None and self.is_own_provider(reply.provider)
+
+    def is_own_provider(self, provider: str | None) -> bool:
+        """Return whether Codex used a provider in this session."""
+        return provider in self._providers
+
+
+def role_and_kind(message: BaseMessage) -> tuple[str, str | None]:
+    """Return the role of a message and the kind of context that it is; the kind is None for a prompt."""
+    if isinstance(message, Prompt):
+        return "user", None
+    kind = message.custom_type.removeprefix(f"{TOOL}:") if isinstance(message, Note) else ""
+    if kind in _ROLES:
+        return kind, kind
+    # Kinds that begin with "user." are prompts, and "unknown" states nothing.
+    return "user", kind if kind not in ("", "unknown") and not kind.startswith("user.") else f"note.{kind}"
+
+
+def replacement_role(note: Note) -> str:
+    """Return the role of a note that comes from the history behind a compaction."""
+    kind = note.custom_type.removeprefix(REPLACEMENT).removeprefix(":")
+    return kind if kind in _ROLES else "user"
+
+
+def replacement_nodes(nodes: Sequence[WrittenNode]) -> Iterator[WrittenNode]:
+    """Yield the first nodes, those after a compaction of Codex, that the reader made of its replacement history."""
+    for node in nodes:
+        match node:
+            case Custom(custom_type="codex:compacted", data=dict()):
+                yield node
+                if "type" not in node.data:
+                    # The other fields of the compaction: they are the last of its entries.
+                    return
+            case Message(message=Note(custom_type=kind)) if kind.startswith(REPLACEMENT):
+                yield node
+            case Message(message=Reply(stop_reason=None, usage=None, call_id=None) as reply) if not reply.tool_calls:
+                yield node
+            case _:
+                return
