@@ -34,7 +34,8 @@ from wakelog.providers.requests import media_placeholder, media_type_of
 
 # The service refuses longer ids of calls.
 _CALL_ID_CHARS = 64
-_CONTENT_TYPES = frozenset({"input_text", "input_image", "input_audio", "encrypted_content"})
+# Types of content, and the field that Codex requires to be a text.
+_CONTENT_FIELDS = {"input_image": "image_url", "input_audio": "audio_url", "encrypted_content": "encrypted_content"}
 _FOREIGN_THINKING = "reasoning of another model or account: displayed, but not sent to the model"
 
 
@@ -64,10 +65,16 @@ def _content_item(part: AnyPart, losses: Losses, kind: str) -> JsonObject | None
         case Image() | Audio():
             losses.add(kind, "a medium whose bytes are not available: a text says so")
             return {"type": "input_text", "text": media_placeholder(part)}
-        case UnknownPart() if isinstance(part.part, dict) and part.part.get("type") in _CONTENT_TYPES:
-            return part.part
-    losses.add(kind, "a part of a type that Codex does not have")
+        case UnknownPart() if _is_content(part.part):
+            return dict(part.part)
+    losses.add(kind, "a part that Codex does not accept here")
     return None
+
+
+def _is_content(value: Any) -> bool:
+    """Return whether a value is a content item that Codex can read; else it would drop the whole message."""
+    field = _CONTENT_FIELDS.get(str(value.get("type"))) if isinstance(value, dict) else None
+    return field is not None and isinstance(value.get(field), str)
 
 
 def message_item(role: str, content: list[JsonObject], item_id: str, turn_id: str, kinds: list[str]) -> JsonObject:
@@ -137,9 +144,20 @@ def reply_parts(reply: Reply, reply_id: str, calls: CallIds, losses: Losses, *, 
                 written.append(WrittenPart({**generated, "result": data or ""}))
             case Text():
                 _add_text(written, part, losses, is_own=is_own)
-            case _:
+            case _ if is_own and (content := _content_item(part, losses, "reply")) is not None:
+                _add_content(written, content)
+            case _ if not is_own:
                 losses.add("reply", "a part of a reply that is neither text nor a tool call")
     return written
+
+
+def _add_content(written: list[WrittenPart], content: JsonObject) -> None:
+    """Add a content item to the message before it, or as a message of its own."""
+    last = written[-1].item if written else None
+    if last is not None and last["type"] == "message":
+        last["content"].append(content)
+    else:
+        written.append(WrittenPart({"type": "message", "role": "assistant", "content": [content]}))
 
 
 def _reasoning(part: Thinking) -> WrittenPart:
@@ -190,8 +208,8 @@ def _add_text(written: list[WrittenPart], part: Text, losses: Losses, *, is_own:
         content["annotations"] = bound.annotations
     last = written[-1].item if written else None
     if is_own and bound.id and last is not None and (last["type"], last.get("id")) == ("message", bound.id):
-        last["content"].append(content)
-        written[-1] = WrittenPart(last, agent_message("".join(each["text"] for each in last["content"])))
+        _add_content(written, content)
+        written[-1] = WrittenPart(last, agent_message("".join(each.get("text", "") for each in last["content"])))
         return
     item: JsonObject = {"type": "message", "role": "assistant", "content": [content]}
     if is_own:
