@@ -63,10 +63,10 @@ def role_and_kind(message: BaseMessage) -> tuple[str, str | None]:
     return "user", kind if kind not in ("", "unknown") and not kind.startswith("user.") else f"note.{kind}"
 
 
-def replacement_role(note: Note) -> str:
-    """Return the role of a note that comes from the history behind a compaction."""
+def replacement_role_and_kind(note: Note) -> tuple[str, str]:
+    """Return role and kind of a note that comes from the history behind a compaction; prompts are notes there, too."""
     kind = note.custom_type.removeprefix(REPLACEMENT).removeprefix(":")
-    return kind if kind in _ROLES else "user"
+    return kind if kind in _ROLES else "user", kind or "user.text"
 
 
 def replacement_nodes(nodes: Sequence[WrittenNode]) -> Iterator[WrittenNode]:

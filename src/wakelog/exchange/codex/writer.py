@@ -14,14 +14,12 @@
 - Titles are not written: Codex has them in one file for all sessions (`session_index.jsonl`).
 """
 
-import hashlib
-import uuid
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from wakelog.exchange.codex.items import TOOL, text_of
-from wakelog.exchange.codex.own_records import OwnRecords, replacement_nodes, replacement_role, role_and_kind
+from wakelog.exchange.codex.own_records import OwnRecords, replacement_nodes, replacement_role_and_kind, role_and_kind
 from wakelog.exchange.codex.written_items import (
     CallIds,
     agent_message,
@@ -30,6 +28,7 @@ from wakelog.exchange.codex.written_items import (
     reply_parts,
     result_item,
     usage_fields,
+    uuid7,
 )
 from wakelog.exchange.writing import (
     Losses,
@@ -56,7 +55,7 @@ _REASONS: dict[type[WrittenNode], str] = {
 
 def write_session(session: SessionToWrite) -> WrittenSession:
     """Return the active branch of a session as a rollout of Codex."""
-    thread_id = _uuid7(session.started_ms, session.session, session.head)
+    thread_id = uuid7(session.started_ms, session.session, session.head)
     rollout = _Rollout(session, thread_id)
     rollout.write()
     at = iso_timestamp(session.started_ms)
@@ -69,15 +68,6 @@ def write_session(session: SessionToWrite) -> WrittenSession:
         losses=tuple(rollout.losses),
         resume=("codex", "resume", thread_id),
     )
-
-
-def _uuid7(at_ms: int, *parts: str) -> str:
-    """Return a UUID of version 7: its time, and bits that derive from the parts."""
-    digest = hashlib.sha256("\0".join(("wakelog", TOOL, *parts)).encode("utf-8", "surrogatepass")).digest()
-    time = max(0, min(at_ms, (1 << 48) - 1))
-    value = time << 80 | int.from_bytes(digest[:10], "big")
-    value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
-    return str(uuid.UUID(int=value))
 
 
 class _Turn(msgspec.Struct):
@@ -117,7 +107,7 @@ class _Rollout:
         self._is_in_reply = False
         self._usage = Usage()
         self._has_usage = False
-        self._windows = [_uuid7(session.started_ms, thread_id, "window")]
+        self._windows = [uuid7(session.started_ms, thread_id, "window")]
 
     def write(self) -> None:
         """Write the header and every node."""
@@ -190,7 +180,7 @@ class _Rollout:
     def _begin_turn(self, node: WrittenNode) -> _Turn:
         """Return the turn in progress; begin one if there is none."""
         if self._turn is None:
-            self._turn = _Turn(_uuid7(self._at_ms, node.id, "turn"), self._at_ms)
+            self._turn = _Turn(uuid7(self._at_ms, node.id, "turn"), self._at_ms)
             self._is_in_reply = False
             self._event(
                 "task_started",
@@ -258,10 +248,10 @@ class _Rollout:
         turn = self._begin_turn(node)
         turn.has_reply = turn.is_answered = self._is_in_reply = False
         kinds = [f"user.{each['type'].removeprefix('input_')}" if kind is None else kind for each in content]
-        self._item(node.id, message_item(role, content, f"msg_{_uuid7(self._at_ms, node.id)}", turn.id, kinds))
+        self._item(node.id, message_item(role, content, f"msg_{uuid7(self._at_ms, node.id)}", turn.id, kinds))
         if kind is None:
             texts = [{"type": "text", "text": each["text"], "text_elements": []} for each in content if "text" in each]
-            self._show({"type": "UserMessage", "content": texts}, _uuid7(self._at_ms, node.id, "shown"))
+            self._show({"type": "UserMessage", "content": texts}, uuid7(self._at_ms, node.id, "shown"))
 
     def _write_reply(self, node: WrittenNode, reply: Reply) -> None:
         is_own = self._own.is_own(reply)
@@ -277,7 +267,7 @@ class _Rollout:
         self._write_model(reply, is_own=is_own)
         for number, part in enumerate(written):
             if part.shown is not None:
-                self._show(part.shown, (part.item or {}).get("id") or _uuid7(self._at_ms, node.id, str(number)))
+                self._show(part.shown, (part.item or {}).get("id") or uuid7(self._at_ms, node.id, str(number)))
             if part.item is not None:
                 self._item(node.id, part.item)
         calls = {(node.id, call.id) for call in reply.tool_calls}
@@ -357,7 +347,7 @@ class _Rollout:
         turn = self._begin_turn(node)
         if text:
             self.losses.add("cancelled", "the displayed text of the cancelled reply is written as a reply")
-            self._show(agent_message(text), _uuid7(self._at_ms, node.id, "shown"))
+            self._show(agent_message(text), uuid7(self._at_ms, node.id, "shown"))
             self._item(
                 node.id, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
             )
@@ -405,7 +395,7 @@ class _Rollout:
             *(summary if replaced else ()),
         ]
         first, previous = self._windows[0], self._windows[-1]
-        self._windows.append(_uuid7(self._at_ms, node.id, "window"))
+        self._windows.append(uuid7(self._at_ms, node.id, "window"))
         compacted = {
             "message": node.summary,
             "replacement_history": history,
@@ -416,7 +406,7 @@ class _Rollout:
         }
         self._line("compacted", compacted)
         self._is_in_reply = False
-        self._show({"type": "ContextCompaction"}, _uuid7(self._at_ms, node.id, "shown"))
+        self._show({"type": "ContextCompaction"}, uuid7(self._at_ms, node.id, "shown"))
         if node.usage is not None:
             self.losses.add("usage of a compaction", "Codex has usage only for replies")
         if self._has_usage:
@@ -429,15 +419,17 @@ class _Rollout:
 
     def _summary_item(self, node: Compaction) -> JsonObject:
         content = [{"type": "input_text", "text": node.summary}]
-        item_id = f"msg_{_uuid7(self._at_ms, node.id)}"
+        item_id = f"msg_{uuid7(self._at_ms, node.id)}"
         return message_item("user", content, item_id, self._turn_id, ["compaction.summary"])
 
     def _replacement_items(self, node: WrittenNode) -> Iterator[JsonObject]:
         """Yield the items of a node that came from the history behind a compaction of Codex."""
         match node:
             case Message(message=Note() as note):
+                role, kind = replacement_role_and_kind(note)
                 content = input_content(note.parts, self.losses, kind_of(node))
-                yield {"type": "message", "role": replacement_role(note), "content": content}
+                item_id = f"msg_{uuid7(self._at_ms, node.id)}"
+                yield message_item(role, content, item_id, self._turn_id, [kind] * len(content))
             case Message(message=Reply() as reply):
                 written = reply_parts(reply, node.id, self._calls, self.losses, is_own=True)
                 yield from (part.item for part in written if part.item is not None)

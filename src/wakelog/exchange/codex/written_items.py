@@ -7,6 +7,7 @@ uses refuses reasoning of other models and accounts, and ids of items whose reas
 
 import hashlib
 import json
+import uuid
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +45,15 @@ class WrittenPart(msgspec.Struct, frozen=True):
 
     item: JsonObject | None = None
     shown: JsonObject | None = None
+
+
+def uuid7(at_ms: int, *parts: str) -> str:
+    """Return a UUID of version 7: its time, and bits that derive from the parts."""
+    digest = hashlib.sha256("\0".join(("wakelog", TOOL, *parts)).encode("utf-8", "surrogatepass")).digest()
+    time = max(0, min(at_ms, (1 << 48) - 1))
+    value = time << 80 | int.from_bytes(digest[:10], "big")
+    value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    return str(uuid.UUID(int=value))
 
 
 # ── input of the model ───────────────────────────────────────────────────────────────────────────
