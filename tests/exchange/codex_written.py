@@ -8,7 +8,7 @@ from tests.exchange.codex_records import read_raw
 from wakelog.exchange.codex.writer import write_session
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry
 from wakelog.exchange.writing import SessionToWrite, WrittenSession
-from wakelog.log.content import BaseMessage, Note, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart
+from wakelog.log.content import BaseMessage, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart
 from wakelog.log.entry import Cancelled, Compaction, Custom, Head, Message, Node
 from wakelog.log.ids import new_id
 from wakelog.log.timestamps import iso_timestamp
@@ -21,7 +21,7 @@ def session_of(*bodies: Any, **fields: Any) -> SessionToWrite:
     """Return a session with one branch of bodies; a message may be given without its entry."""
     nodes: list[Any] = []
     for number, body in enumerate(bodies, 1):
-        node = Message(message=body) if isinstance(body, BaseMessage) else body
+        node: Any = Message(message=body) if isinstance(body, Prompt | Reply | ToolResult | Note) else body
         at = iso_timestamp(STARTED_MS + 1000 * number)
         parent = nodes[-1].id if nodes else SESSION
         nodes.append(msgspec.structs.replace(node, id=f"n{number}", parent_id=parent, timestamp=at))
@@ -35,7 +35,7 @@ def imported(session: ForeignSession) -> SessionToWrite:
     head = ""
     for body in bodies:
         head = body.target_id if isinstance(body, Head) else body.id if isinstance(body, Node) else head
-    nodes = [msgspec.structs.replace(node, parent_id=node.parent_id or SESSION) for node in bodies if _is_node(node)]
+    nodes: list[Any] = [body for body in bodies if isinstance(body, Node)]
     return SessionToWrite(
         session=SESSION,
         agent=session.agent,
@@ -44,14 +44,10 @@ def imported(session: ForeignSession) -> SessionToWrite:
         title=session.title,
         provider=session.provider,
         model=session.model,
-        nodes=tuple(nodes),
+        nodes=tuple(msgspec.structs.replace(node, parent_id=node.parent_id or SESSION) for node in nodes),
         head=head,
         version="0.2.0",
     )
-
-
-def _is_node(body: Any) -> bool:
-    return isinstance(body, Node)
 
 
 def records_of(written: WrittenSession) -> list[dict[str, Any]]:

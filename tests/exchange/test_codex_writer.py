@@ -381,8 +381,8 @@ def test_after_a_compaction_the_context_is_small_again():
 def test_a_compaction_keeps_the_same_entries_after_it_was_read():
     back = written_and_read(session_of(*COMPACTED))
     (compaction,) = [node for node in back.branch if isinstance(node, Compaction)]
-    kept = {node.id: node for node in back.branch}[compaction.first_kept_entry_id]
-    assert (compaction.summary, kept.message.text) == ("What was done", "Kept")
+    (kept,) = [node.message for node in back.branch if node.id == compaction.first_kept_entry_id and _is(node, Prompt)]
+    assert (compaction.summary, kept.text) == ("What was done", "Kept")
     assert [node.message.text for node in back.branch if _is(node, Prompt)] == ["Old", "Kept", "New"]
 
 
