@@ -102,11 +102,23 @@ def test_a_session_of_codex_keeps_its_model_and_provider():
 
 
 def test_the_approval_policy_is_the_careful_one():
-    """LOG-9: an imported log is untrusted, and Codex takes the policy of a resumed session from its file."""
+    """An imported log is untrusted, and Codex takes the policy of a resumed session from its file."""
     free = line("turn_context", {"cwd": "/", "model": "m", "approval_policy": "never", "sandbox_policy": {"type": "x"}})
     written = write_session(imported(read(meta(), free, user("Hi"), answer("Yes"))))
     (context,) = payloads(written, "turn_context")
     assert (context["approval_policy"], context["sandbox_policy"]) == ("on-request", {"type": "read-only"})
+
+
+def test_the_header_of_codex_is_taken_over_where_it_can_be_read():
+    """A header that Codex cannot read would hide the whole session."""
+    given = {"text": "Be brief", "provenance": {"type": "model", "model": "gpt-5"}}
+    good = meta(base_instructions=given, git={"branch": "main", "commit_hash": None}, dynamic_tools=[1])
+    (header,) = payloads(write_session(imported(read(good, user("Hi")))), "session_meta")
+    assert (header["base_instructions"], header["git"]) == (given, {"branch": "main"})
+    assert "dynamic_tools" not in header
+    bad = meta(base_instructions={"text": 5}, git=[], model_provider={})
+    (header,) = payloads(write_session(imported(read(bad, user("Hi")))), "session_meta")
+    assert header.keys() & {"base_instructions", "git", "model_provider"} == set()
 
 
 def test_replies_made_here_are_not_taken_for_those_of_codex():

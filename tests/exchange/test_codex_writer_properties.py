@@ -26,15 +26,15 @@ from tests.exchange.codex_records import (
     turn_context,
     user,
 )
-from tests.exchange.codex_written import Compared, imported, losses_of, read_back, records_of
+from tests.exchange.codex_written import Compared, imported, losses_of, payloads, read_back, records_of, session_of
 from tests.exchange.generated_sessions import sessions_to_write
 from tests.exchange.samples import jsonl, needs_samples, sample
 from tests.exchange.test_codex_properties import EARLY_USAGE, LATE_USAGE, TREE
 from tests.exchange.test_codex_samples import NAMES
 from wakelog.exchange.codex.reader import read_sessions
 from wakelog.exchange.codex.writer import write_session
-from wakelog.log.content import Reply, Thinking, ToolResult
-from wakelog.log.entry import Failed, Message, ModelChange, Setting
+from wakelog.log.content import Prompt, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart
+from wakelog.log.entry import Compaction, Custom, Failed, Message, ModelChange, Setting
 
 
 def _messages(session, kind):
@@ -194,3 +194,42 @@ def test_generated_sessions_of_codex_are_the_same_after_they_were_written_back(g
     session = imported(read_raw(jsonl(*records), "rollout.jsonl"))
     calls = Counter(call.id for reply in _messages(session, Reply) for call in reply.tool_calls)
     _check_own(session, is_exact=max(calls.values(), default=0) <= 1)
+
+
+# ── strange content ──────────────────────────────────────────────────────────────────────────────
+
+_keys = st.sampled_from(("type", "id", "payload", "content", "codex", "item", "custom", "summary", "text", "git"))
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.sampled_from(("", "message", "function_call", "x")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=4),
+    max_leaves=8,
+)
+_objects = st.dictionaries(_keys, _json, max_size=4)
+_strange_parts = st.one_of(
+    st.builds(Text, text=_texts | st.just(""), bound=_objects),
+    st.builds(Thinking, thinking=_texts, bound=_objects),
+    st.builds(ToolCall, id=_ids | st.just(""), name=_texts, input=_json, bound=_objects),
+    st.builds(UnknownPart, part=_json),
+)
+_strange_names = st.sampled_from(
+    ("session_meta", "compacted", "response_item/message", "response_item/x_output", "inter_agent_communication", "x")
+)
+_strange_nodes = st.one_of(
+    st.builds(lambda parts: Reply(content=tuple(parts), provider="openai"), st.lists(_strange_parts, max_size=3)),
+    st.builds(lambda parts: Prompt(content=tuple(parts)), st.lists(_strange_parts, max_size=3)),
+    st.builds(lambda name, data: Custom(custom_type=f"codex:{name}", data=data), _strange_names, _json),
+    st.builds(lambda kept: Compaction(summary="S", first_kept_entry_id=kept, trigger="unknown"), st.just("n2")),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(_strange_nodes, min_size=1, max_size=8))
+def test_no_content_makes_the_writer_fail(nodes):
+    """Bound data and verbatim records come from logs of others. The header stays one that Codex can read."""
+    header = Custom(custom_type="codex:session_meta", data=meta())
+    session = session_of(header, *nodes)
+    before = msgspec.json.encode(session)
+    written = write_session(session)
+    assert msgspec.json.encode(session) == before
+    assert payloads(written, "session_meta")[0]["model_provider"] == "openai"
+    assert Compared(read_back(written), plain=True).rows is not None

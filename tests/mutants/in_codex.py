@@ -166,7 +166,7 @@ IN_CODEX = (
     ),
     Mutant(
         "written for codex: an approval policy that asks nothing",
-        "ST-9, LOG-9",
+        "ST-9",
         f"{ROLLOUT}._write_model",
         '"on-request"',
         '"never"',

@@ -5,6 +5,7 @@ compaction as notes, replies and verbatim items after it.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from wakelog.exchange.codex.items import TOOL, objects_in, text_of
 from wakelog.exchange.writing import WrittenNode
@@ -15,8 +16,7 @@ REPLACEMENT = f"{TOOL}:replacement_history"
 """The type of the notes that the history behind a compaction becomes; the kind of context may follow."""
 _HEADERS = (f"{TOOL}:session_meta", f"{TOOL}:session")
 _ROLES = frozenset({"developer", "system"})
-# Fields of a header that hold for the session that is written, too.
-_HEADER_KEYS = ("model_provider", "base_instructions", "git")
+_GIT_KEYS = ("commit_hash", "branch", "repository_url")
 
 
 class OwnRecords:
@@ -32,7 +32,7 @@ class OwnRecords:
             payload = next(objects_in([node.data.get("payload")]), {})
             if node.custom_type in _HEADERS:
                 if not self._providers:
-                    self.header = {key: payload[key] for key in _HEADER_KEYS if payload.get(key)}
+                    self.header = dict(_header_fields(payload))
                 self._providers.add(text_of(payload.get("model_provider")) or None)
             elif node.custom_type == f"{TOOL}:event_msg/thread_settings_applied":
                 settings = next(objects_in([payload.get("thread_settings")]), {})
@@ -50,6 +50,20 @@ class OwnRecords:
     def is_own_provider(self, provider: str | None) -> bool:
         """Return whether Codex used a provider in this session."""
         return provider in self._providers
+
+
+def _header_fields(payload: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a header that hold for a written session, too. Codex refuses a file with others in them."""
+    if provider := text_of(payload.get("model_provider")):
+        yield "model_provider", provider
+    match payload.get("base_instructions"):
+        case {"text": str(text), "provenance": {"type": "model", "model": str(model)}}:
+            yield "base_instructions", {"text": text, "provenance": {"type": "model", "model": model}}
+        case {"text": str(text)}:
+            yield "base_instructions", {"text": text}
+    git = next(objects_in([payload.get("git")]), {})
+    if known := {key: git[key] for key in _GIT_KEYS if text_of(git.get(key))}:
+        yield "git", known
 
 
 def role_and_kind(message: BaseMessage) -> tuple[str, str | None]:

@@ -9,11 +9,12 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from wakelog.exchange.codex.items import CALL_TYPES, TOOL, outcome_of
+from wakelog.exchange.codex.items import CALL_TYPES, TOOL, objects_in, outcome_of, text_of
 from wakelog.exchange.writing import Losses
 from wakelog.log.content import (
     AnyPart,
@@ -163,11 +164,18 @@ def reply_parts(reply: Reply, reply_id: str, calls: CallIds, losses: Losses, *, 
 
 def _add_content(written: list[WrittenPart], content: JsonObject) -> None:
     """Add a content item to the message before it, or as a message of its own."""
-    last = written[-1].item if written else None
-    if last is not None and last["type"] == "message":
+    last = _last_message(written)
+    if last is not None:
         last["content"].append(content)
     else:
         written.append(WrittenPart({"type": "message", "role": "assistant", "content": [content]}))
+
+
+def _last_message(written: list[WrittenPart]) -> JsonObject | None:
+    """Return the last item if it is a message."""
+    last = written[-1].item if written else None
+    is_message = last is not None and last.get("type") == "message" and isinstance(last.get("content"), list)
+    return last if is_message else None
 
 
 def _reasoning(part: Thinking) -> WrittenPart:
@@ -205,7 +213,7 @@ def _add_text(written: list[WrittenPart], part: Text, losses: Losses, *, is_own:
     bound = parse_bound(part)
     if not part.text and bound.item is not None:
         if is_own:
-            written.append(WrittenPart(bound.item))
+            written.append(WrittenPart(deepcopy(bound.item)))
         else:
             losses.add("reply", "an item of another service, such as a web search")
         return
@@ -216,10 +224,11 @@ def _add_text(written: list[WrittenPart], part: Text, losses: Losses, *, is_own:
     content: JsonObject = {"type": "output_text", "text": part.text}
     if is_own and bound.annotations:
         content["annotations"] = bound.annotations
-    last = written[-1].item if written else None
-    if is_own and bound.id and last is not None and (last["type"], last.get("id")) == ("message", bound.id):
-        _add_content(written, content)
-        written[-1] = WrittenPart(last, agent_message("".join(each.get("text", "") for each in last["content"])))
+    last = _last_message(written)
+    if is_own and bound.id and last is not None and last.get("id") == bound.id:
+        last["content"].append(content)
+        shown = "".join(text_of(each.get("text")) for each in objects_in(last["content"]))
+        written[-1] = WrittenPart(last, agent_message(shown))
         return
     item: JsonObject = {"type": "message", "role": "assistant", "content": [content]}
     if is_own:
@@ -244,7 +253,7 @@ def _generated_image(part: Text) -> JsonObject | None:
 
 def _own_call(call: ToolCall) -> JsonObject:
     bound, rest = parse_bound(call), (call.bound or {}).get(TOOL)
-    item: JsonObject = dict(rest) if isinstance(rest, dict) and rest.get("type") in CALL_TYPES else {}
+    item: JsonObject = dict(rest) if isinstance(rest, dict) and text_of(rest.get("type")) in CALL_TYPES else {}
     match item.get("type", "function_call"):
         case "local_shell_call":
             return {**item, "action": call.input}
