@@ -313,11 +313,25 @@ def test_calls_of_codex_are_written_as_they_were(asked, answered):
 # ── turns ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_prompt_while_a_tool_runs_belongs_to_the_turn():
-    reply = Reply(content=(CALL,), stop_reason="tools")
-    session = session_of(Prompt(content="Hi"), reply, Prompt(content="Hurry"), result("n2"), done())
-    written = write_session(session)
+@pytest.mark.parametrize("is_meanwhile", [True, False])
+def test_a_prompt_while_a_tool_runs_belongs_to_the_turn(is_meanwhile):
+    """The result stands directly behind its call, as the model was given it."""
+    asking = Reply(content=(CALL,), stop_reason="tools")
+    between = [Prompt(content="Hurry"), result("n2")]
+    written = write_session(
+        session_of(Prompt(content="Hi"), asking, *(between if is_meanwhile else between[::-1]), done())
+    )
     assert len(payloads(written, "event_msg/task_started")) == len(payloads(written, "event_msg/task_complete")) == 1
+    kinds = [each.get("role") or each["type"] for each in items(written)]
+    assert kinds == ["user", "function_call", "function_call_output", "user", "assistant"]
+
+
+def test_a_prompt_after_a_crash_begins_a_turn():
+    asking = Reply(content=(CALL,), stop_reason="tools")
+    written = write_session(session_of(Prompt(content="Hi"), asking, Prompt(content="Again"), done()))
+    (completed,) = payloads(written, "event_msg/task_complete")
+    started = [turn["turn_id"] for turn in payloads(written, "event_msg/task_started")]
+    assert (len(started), completed["turn_id"]) == (2, started[1])
 
 
 def test_two_replies_in_a_row_stay_two():

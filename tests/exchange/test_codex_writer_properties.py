@@ -48,6 +48,7 @@ def test_a_session_is_the_same_after_it_was_written_and_read(session):
     written = write_session(session)
     back = read_back(written)
     assert Compared(back, plain=True).rows == Compared(session, plain=True).rows
+    assert Compared(read_back(write_session(back)), plain=False).rows == Compared(back, plain=False).rows
     _check_losses(session, losses_of(written))
     _check_file(written)
 

@@ -197,10 +197,10 @@ IN_CODEX = (
         (f"{WRITER}::test_an_open_call_stays_open",),
     ),
     Mutant(
-        "written for codex: a prompt while a tool runs begins a turn",
+        "written for codex: every prompt begins a turn",
         "ST-9",
         f"{ROLLOUT}._write_input",
-        "not self._open_calls & self._later_results",
+        "self._turn.is_answered or self._open_calls",
         "True",
         (f"{WRITER}::test_a_prompt_while_a_tool_runs_belongs_to_the_turn",),
     ),

@@ -95,6 +95,7 @@ def test_it_resumes_a_session_with_everything_else(tool, server):
     calls = [ToolCall(id=f"call_{n}", name="shell", input={"n": n}) for n in (1, 2)]
     asking = made.reply(Thinking(thinking="Two at once.", signature="c2ln"), *calls, stop="tools")
     made.result(asking, "call_2", Text(text="it failed"), status="error")
+    made.add(Prompt(content="while it runs"))
     made.result(asking, "call_1", Text(text="it worked"))
     made.add(Note(content="a note", custom_type="memory"))
     made.session.append(Cancelled(reason="user", content="half a sent"))
@@ -117,6 +118,7 @@ def test_it_resumes_a_session_with_everything_else(tool, server):
         Row("call", 'shell {"n": 2}', "call_2"),
         Row("result", "it failed", "call_2"),
         Row("result", "it worked", "call_1"),
+        Row("user", "while it runs"),
         Row("user", "a note"),
         Row("assistant", "half a sent"),
         Row("user", "<skill> third prompt"),

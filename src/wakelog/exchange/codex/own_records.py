@@ -9,8 +9,8 @@ from typing import Any
 
 from wakelog.exchange.codex.items import TOOL, objects_in, text_of
 from wakelog.exchange.writing import WrittenNode
-from wakelog.log.content import BaseMessage, JsonObject, Note, Prompt, Reply
-from wakelog.log.entry import Custom, Message
+from wakelog.log.content import BaseMessage, JsonObject, Note, Prompt, Reply, ToolResult
+from wakelog.log.entry import Compaction, Custom, Message
 
 REPLACEMENT = f"{TOOL}:replacement_history"
 """The type of the notes that the history behind a compaction becomes; the kind of context may follow."""
@@ -50,6 +50,28 @@ class OwnRecords:
     def is_own_provider(self, provider: str | None) -> bool:
         """Return whether Codex used a provider in this session."""
         return provider in self._providers
+
+    def with_results_next_to_calls(self, branch: Sequence[WrittenNode]) -> tuple[WrittenNode, ...]:
+        """Return the nodes in the order in which the model was given them: results before what came meanwhile.
+
+        What Codex recorded stays in its order, and no result is moved across a compaction.
+        """
+        groups: list[list[WrittenNode]] = []
+        asking: dict[tuple[str | None, str], list[WrittenNode]] = {}
+        for node in branch:
+            group: list[WrittenNode] | None = None
+            match node:
+                case Message(message=ToolResult() as result):
+                    group = asking.get((result.reply_id, result.tool_call_id))
+                case Compaction():
+                    asking.clear()
+            if group is None:
+                groups.append(group := [])
+            group.append(node)
+            if isinstance(node, Message) and isinstance(node.message, Reply) and not self.is_own(node.message):
+                for call in node.message.tool_calls:
+                    asking[node.id, call.id] = asking[None, call.id] = group
+        return tuple(node for group in groups for node in group)
 
 
 def _header_fields(payload: JsonObject) -> Iterator[tuple[str, Any]]:

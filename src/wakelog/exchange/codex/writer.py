@@ -4,7 +4,8 @@
 
 - The file is "paginated": each line has an ordinal, and what Codex displays is in `item_completed` events.
 - Codex pairs calls and results by id in the whole file, and tells the model that a call without a result was aborted.
-  So open calls stay open. A turn that ended without an answer has no `task_complete`, as after a crash.
+  So open calls stay open. A turn that ended without an answer has no `task_complete`, as after a crash. What came while
+  a tool ran is written behind the result, as the model was given it.
 - Codex takes model, provider and approval policy of a resumed session from its file, and refuses a provider that is not
   in its configuration. So a provider is written only if Codex recorded it, a `turn_context` only for replies that Codex
   recorded, and the policy there is always the careful one. Without them Codex uses its configuration.
@@ -76,8 +77,6 @@ class _Turn(msgspec.Struct):
     id: str
     started_ms: int
     usage: Usage = Usage()
-    has_reply: bool = False
-    """Whether the model has answered since the last input."""
     is_answered: bool = False
     """Whether the last message is a reply without tool calls."""
     model: str | None = None
@@ -92,18 +91,14 @@ class _Rollout:
         self.lines: list[bytes] = []
         self.losses = Losses()
         self._session, self._thread_id = session, thread_id
-        self._branch = session.branch
-        self._own = OwnRecords(self._branch)
+        branch = session.branch
+        self._own = OwnRecords(branch)
+        self._nodes = self._own.with_results_next_to_calls(branch)
         self._at_ms = session.started_ms
         self._turn: _Turn | None = None
         self._calls = CallIds()
         self._items: dict[str, list[JsonObject]] = {}
         self._open_calls: set[tuple[str | None, str]] = set()
-        self._later_results = {
-            (node.message.reply_id, node.message.tool_call_id)
-            for node in self._branch
-            if isinstance(node, Message) and isinstance(node.message, ToolResult)
-        }
         self._is_in_reply = False
         self._usage = Usage()
         self._has_usage = False
@@ -112,7 +107,7 @@ class _Rollout:
     def write(self) -> None:
         """Write the header and every node."""
         self._write_header()
-        nodes, at = self._branch, 0
+        nodes, at = self._nodes, 0
         while at < len(nodes):
             self._at_ms = parse_ms(nodes[at].timestamp) or self._at_ms
             at += self._write_node(nodes, at)
@@ -243,10 +238,10 @@ class _Rollout:
         if not content:
             self.losses.add(kind_of(node), "it has no content")
             return
-        if self._turn is not None and self._turn.has_reply and not self._open_calls & self._later_results:
+        if self._turn is not None and (self._turn.is_answered or self._open_calls):
             self._end_turn()
         turn = self._begin_turn(node)
-        turn.has_reply = turn.is_answered = self._is_in_reply = False
+        turn.is_answered = self._is_in_reply = False
         kinds = [f"user.{each['type'].removeprefix('input_')}" if kind is None else kind for each in content]
         self._item(node.id, message_item(role, content, f"msg_{uuid7(self._at_ms, node.id)}", turn.id, kinds))
         if kind is None:
@@ -271,7 +266,7 @@ class _Rollout:
             if part.item is not None:
                 self._item(node.id, part.item)
         calls = {(node.id, call.id) for call in reply.tool_calls}
-        turn.has_reply, turn.is_answered, self._is_in_reply = True, not calls, True
+        turn.is_answered, self._is_in_reply = not calls, True
         turn.last_text = reply.text or turn.last_text
         self._open_calls |= calls
         if reply.stop_reason not in (None, "tools" if calls else "stop"):
@@ -389,10 +384,10 @@ class _Rollout:
         summary = [self._summary_item(node)] if node.summary else []
         kept = _kept(before, node.first_kept_entry_id)
         history = [
-            *(summary if not replaced else ()),
+            *(summary if kept or not replaced else ()),
             *(item for each in kept for item in self._items.get(each.id, ())),
             *(item for each in replaced for item in self._replacement_items(each)),
-            *(summary if replaced else ()),
+            *(summary if replaced and not kept else ()),
         ]
         first, previous = self._windows[0], self._windows[-1]
         self._windows.append(uuid7(self._at_ms, node.id, "window"))
