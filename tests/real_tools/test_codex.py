@@ -5,10 +5,9 @@ import pytest
 from tests.loopback import Row, Say, Shell
 from tests.loopback.models import SIDE_TEXT
 from tests.real_tools.pinned import MODEL
-from wakelog import Agent, Session
-from wakelog.exchange.detection import detect
+from tests.real_tools.sessions import CONTINUED, continue_with_wakelog, import_sessions, spoken_rows
+from wakelog import Session
 from wakelog.exchange.exporting import session_to_write, write_session
-from wakelog.exchange.importing import import_session
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Cancelled, Compaction, Message
 from wakelog.stores.memory import MemoryStore
@@ -52,7 +51,7 @@ def _resumed(tool, server, written):
     (request,) = server.turns[count:]
     assert request.problems == []
     assert request.model == MODEL
-    return [row for row in request.conversation if not row.text.startswith("<environment_context>")]
+    return spoken_rows(request)
 
 
 def test_it_resumes_a_session_with_a_call_and_a_compaction(tool, server):
@@ -130,14 +129,6 @@ def test_it_resumes_a_session_with_everything_else(tool, server):
     ]
 
 
-def _import_all(tool, store):
-    found = []
-    for path in sorted(tool.data.glob("sessions/**/rollout-*.jsonl")):
-        with detect(str(path)) as source:
-            found += [import_session(store, foreign) for foreign in source.sessions()]
-    return found
-
-
 def test_a_session_killed_in_a_tool_is_continued_here_and_handed_back(tool, server, held_command):
     """Law 6: the call may have run, so the model is told that its outcome is unknown, here and back in Codex."""
     server.play([Say("I begin."), Shell(held_command.text)])
@@ -145,29 +136,18 @@ def test_a_session_killed_in_a_tool_is_continued_here_and_handed_back(tool, serv
     held_command.wait_until_begun()
     run.kill()
     store = MemoryStore()
-    (found,) = _import_all(tool, store)
-    session = Session.get(store, found.session)
-    assert [(row.kind, row.status) for row in session.transcript() if row.kind == "call"] == [("call", "open")]
-    ran = []
-
-    def exec_command(cmd: str) -> str:
-        """Run a command."""
-        ran.append(cmd)
-        return ""
-
-    done = Agent("demo", tools=[exec_command]).run_sync(store, "Go on.", session=session)
-    (call,) = [row for row in done.session.transcript() if row.kind == "call"]
-    assert (call.status, ran) == ("unknown", [])
+    (found,) = import_sessions(store, tool)
+    assert [row.status for row in Session.get(store, found.session).transcript() if row.kind == "call"] == ["open"]
+    continued = continue_with_wakelog(server, store, found, "exec_command")
+    assert (continued.ran, continued.statuses) == ([], ["unknown"])
     assert held_command.effects == ["begun"]
-    written = write_session(session_to_write(store, done.session.name), "codex")
-    rows = _resumed(tool, server, written)
+    rows = _resumed(tool, server, write_session(session_to_write(store, continued.session.name), "codex"))
     kinds = [row.kind for row in rows]
     # The turn that was interrupted is ended before the new prompt is answered.
     assert kinds == ["user", "assistant", "call", "result", "assistant", "user", "assistant", "user"]
-    assert (rows[0].text, rows[1].text, rows[5].text) == ("Begin", "I begin.", "Go on.")
+    assert (rows[0].text, rows[1].text, rows[6].text) == ("Begin", "I begin.", CONTINUED)
     assert rows[3].text.startswith("Outcome unknown")
     assert rows[-1] == _NEXT
-    assert len(_import_all(tool, store)) == 2
 
 
 def test_what_codex_adds_to_a_written_session_is_imported(tool, server):
@@ -177,7 +157,7 @@ def test_what_codex_adds_to_a_written_session_is_imported(tool, server):
     made.reply(Text(text="first answer"))
     _resumed(tool, server, made.written())
     store = MemoryStore()
-    (found,) = _import_all(tool, store)
+    (found,) = import_sessions(store, tool)
     rows = [(row.kind, row.text) for row in Session.get(store, found.session).transcript()]
     spoken = [row for row in rows if row[0] in ("prompt", "reply")]
     assert spoken == [
@@ -199,11 +179,11 @@ def test_a_compaction_of_codex_is_handed_back(tool, server):
     # So small a limit that Codex compacts before the turn; the summary is what the server says beside turns.
     tool.run_with(*options, "-c", "model_auto_compact_token_limit=1", "resume", thread_id, "second prompt")
     store = MemoryStore()
-    (found,) = _import_all(tool, store)
+    (found,) = import_sessions(store, tool)
     written = write_session(session_to_write(store, found.session), "codex")
     server.play([Say("It goes on.")])
     tool.run("And now?", thread_id)
-    own = [row for row in server.turns[-1].conversation if not row.text.startswith("<environment_context>")]
+    own = spoken_rows(server.turns[-1])
     assert _resumed(tool, server, written) == own
     assert [row.text for row in own if SIDE_TEXT not in row.text] == [
         *("first prompt", "second prompt", "second answer", "And now?")
