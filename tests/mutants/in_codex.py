@@ -1,4 +1,4 @@
-"""Planted bugs in the reader of Codex sessions, `exchange/codex*.py`, and in what sends its reasoning back."""
+"""Planted bugs in the reader and the writer of Codex sessions, `exchange/codex/`, and in what sends reasoning back."""
 
 from tests.mutants.mutant import Mutant
 
@@ -6,7 +6,10 @@ SESSION = "tests/exchange/test_codex.py"
 TREES = "tests/exchange/test_codex_trees.py"
 GROWTH = "tests/exchange/test_codex_properties.py"
 ENTRIES = "exchange/codex/entries.py::EntryBuilder"
+WRITER = "tests/exchange/test_codex_writer.py"
 TRANSCRIPT = "exchange/codex/session.py::Transcript"
+ROLLOUT = "exchange/codex/writer.py::_Rollout"
+WRITTEN = "exchange/codex/written_items.py"
 
 IN_CODEX = (
     Mutant(
@@ -152,5 +155,93 @@ IN_CODEX = (
         "not _is_without_ids(content)",
         "True",
         (f"{SESSION}::test_encrypted_reasoning_goes_back_to_the_responses_api[ids1]",),
+    ),
+    Mutant(
+        "written for codex: the model of another agent",
+        "ST-9",
+        f"{ROLLOUT}._write_model",
+        "not is_own",
+        "False",
+        (f"{WRITER}::test_no_model_and_provider_of_others_is_written",),
+    ),
+    Mutant(
+        "written for codex: an approval policy that asks nothing",
+        "ST-9",
+        f"{ROLLOUT}._write_model",
+        '"on-request"',
+        '"never"',
+        (f"{WRITER}::test_the_approval_policy_is_the_careful_one",),
+    ),
+    Mutant(
+        "written for codex: a compaction without what is kept",
+        "ST-9",
+        f"{ROLLOUT}._write_compaction",
+        "_kept(before, node.first_kept_entry_id)",
+        "()",
+        (f"{WRITER}::test_a_compaction_holds_the_summary_and_what_is_kept",),
+    ),
+    Mutant(
+        "written for codex: a context that stays large",
+        "ST-9",
+        f"{ROLLOUT}._write_compaction",
+        "self._has_usage",
+        "False",
+        (f"{WRITER}::test_after_a_compaction_the_context_is_small_again",),
+    ),
+    Mutant(
+        "written for codex: a turn without an answer is complete",
+        "ST-9",
+        f"{ROLLOUT}._end_turn",
+        "turn is not None and turn.is_answered",
+        "turn is not None",
+        (f"{WRITER}::test_an_open_call_stays_open",),
+    ),
+    Mutant(
+        "written for codex: every prompt begins a turn",
+        "ST-9",
+        f"{ROLLOUT}._write_input",
+        "self._turn.is_answered or self._open_calls",
+        "True",
+        (f"{WRITER}::test_a_prompt_while_a_tool_runs_belongs_to_the_turn",),
+    ),
+    Mutant(
+        "written for codex: ids of calls repeat",
+        "ST-9",
+        f"{WRITTEN}::CallIds.add",
+        "written in self._taken",
+        "False",
+        (f"{WRITER}::test_calls_with_the_same_id_get_ids_of_their_own",),
+    ),
+    Mutant(
+        "written for codex: reasoning of other models",
+        "ST-9",
+        f"{WRITTEN}::reply_parts",
+        "_reasoning(part) if is_own else _shown_only(part, losses)",
+        "_reasoning(part)",
+        (f"{WRITER}::test_reasoning_of_others_is_displayed_and_not_sent",),
+    ),
+    Mutant(
+        "written for codex: usage without what was cached",
+        "ST-9",
+        f"{WRITTEN}::usage_fields",
+        "usage.input_tokens + read + written",
+        "usage.input_tokens",
+        (f"{WRITER}::test_usage_includes_what_was_cached",),
+    ),
+    Mutant(
+        "codex: entries that a compaction keeps are copied",
+        "ST-9",
+        f"{TRANSCRIPT}._take_compaction",
+        "entries.first_kept(history[is_first:])",
+        "None",
+        (f"{WRITER}::test_a_compaction_keeps_the_same_entries_after_it_was_read",),
+    ),
+    Mutant(
+        "codex: half a reply counts as kept",
+        "ST-9",
+        f"{ENTRIES}.first_kept",
+        "before and before[0][1] == first",
+        "False",
+        (f"{WRITER}::test_kept_items_are_whole_entries_of_the_branch",),
     ),
 )

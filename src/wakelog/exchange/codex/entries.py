@@ -5,7 +5,7 @@ The rules for replies and ids are in the first lines of `session.py`.
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from wakelog.exchange.codex.items import (
     displayed_texts,
     identity_of,
     is_from_model,
+    key_of,
     model_parts,
     outcome_of,
     text_of,
@@ -29,6 +30,8 @@ from wakelog.log.entry import Custom, KnownBody, Message, Node, Spawned
 from wakelog.log.ids import IdTable, id_hash
 
 _REPEATS_ITEM = "repeats a response item"
+# How many items a compaction may keep and still be recognised as one that keeps entries.
+_KEPT_ITEMS_MAX = 10_000
 _NO_USAGE = "holds rate limits, or usage that was counted before"
 
 
@@ -40,6 +43,7 @@ class _Draft(msgspec.Struct):
     model: str | None
     provider: str | None
     parts: list[AnyPart] = []
+    keys: list[str] = []
     items: int = 0
     identity: str | None = None
     after: str | None = None
@@ -88,6 +92,8 @@ class EntryBuilder:
         self._displayed: set[bytes] = set()
         self._calls: dict[str, deque[_OpenCall]] = {}
         self._children: dict[str, str] = {}
+        # The last items that the model saw, each with the id of its entry.
+        self._recent: deque[tuple[str, str]] = deque(maxlen=_KEPT_ITEMS_MAX)
         # The place in the queue of a reply whose usage may follow, and how this version of Codex writes usage.
         self._awaiting: int | None = None
         self._total: Any = None
@@ -155,6 +161,22 @@ class EntryBuilder:
         """Count a line that is not kept."""
         self._skipped[line.name, reason] += 1
 
+    # ── kept items ───────────────────────────────────────────────────────────────────────────────
+
+    def note_item(self, item: JsonObject, entry: str) -> None:
+        """Note an item that the model sees, and the id of its entry."""
+        self._recent.append((key_of(item), entry))
+
+    def first_kept(self, items: Sequence[JsonObject]) -> str | None:
+        """Return the id of the entry with which items begin if they are the last ones of the session, else None."""
+        count = len(items)
+        tail = list(self._recent)[-count - 1 :]
+        before, tail = tail[:-count], tail[-count:]
+        if not count or [key for key, _ in tail] != [key_of(item) for item in items]:
+            return None
+        first = tail[0][1]
+        return None if before and before[0][1] == first else first
+
     # ── displayed texts ──────────────────────────────────────────────────────────────────────────
 
     def keep_unless_repeated(self, line: Line, text: str) -> None:
@@ -195,6 +217,7 @@ class EntryBuilder:
         if item.get("type") == "reasoning":
             draft.after = text_of(item.get("id")) or draft.after
         draft.items += 1
+        draft.keys.append(key_of(item))
         draft.identity = draft.identity or identity_of(item)
 
     def end_reply(self, *, may_wait: bool = False) -> None:
@@ -218,6 +241,7 @@ class EntryBuilder:
             request_id=draft.request_id,
         )
         self.add(Message(id=reply_id, parent_id=self.tip, timestamp=draft.timestamp, message=reply), draft.records)
+        self._recent.extend((key, reply_id) for key in draft.keys)
         if may_wait and draft.usage is None:
             self._awaiting = len(self._queue) - 1
         for part, renamed in zip(draft.parts, content, strict=True):
@@ -288,9 +312,10 @@ class EntryBuilder:
         if child := self._children.pop(written_id, None):
             self._add_spawned(line, call, child)
 
-    def forget_calls(self) -> None:
-        """Forget open tool calls: they are on a branch that was left."""
+    def forget_branch(self) -> None:
+        """Forget open tool calls and the last items: they are on a branch that was left."""
         self._calls.clear()
+        self._recent.clear()
 
     def take_result(self, line: Line, item: JsonObject) -> None:
         """Add the result of an open tool call; without one the line is kept verbatim."""
@@ -312,7 +337,9 @@ class EntryBuilder:
             is_error=outcome.status not in (None, "ok"),
             duration_ms=outcome.duration_ms,
         )
-        self.add_message(self.new_id(line, identity_of(item)), result)
+        result_id = self.new_id(line, identity_of(item))
+        self.add_message(result_id, result)
+        self.note_item(item, result_id)
         if call.name == "spawn_agent" and (child := _spawned_thread(item.get("output"))):
             self._add_spawned(line, call, child)
 

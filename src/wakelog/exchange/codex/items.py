@@ -191,6 +191,12 @@ def identity_of(item: JsonObject) -> str | None:
     return f"{item.get('type')}:{named}" if named else None
 
 
+def key_of(item: JsonObject) -> str:
+    """Return what an item is compared by with other items of the same file: its identity, or a hash of its texts."""
+    texts = (*_texts(item.get("summary")), *_texts(item.get("content")), text_of(item.get("encrypted_content")))
+    return identity_of(item) or f"{item.get('type')}:{item.get('role')}:{hash(texts)}"
+
+
 def displayed_texts(item: JsonObject) -> Iterator[str]:
     """Yield the texts under which an item may be displayed by an event."""
     match item.get("type"):

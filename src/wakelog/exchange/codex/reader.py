@@ -9,9 +9,10 @@ and what may change when a file has grown.
 - A fork that copied its history begins with its own header and goes on with that of its ancestor; copied items have the
   same ids in both. A fork by `history_base` begins with the entries of the file that it names.
 - A rollback moves the head before the dropped prompts; these stay as a branch.
-- A compaction keeps nothing before it. The history that replaces it follows as notes and replies; the summary is then
-  the first of them, not the last. Without such a history Codex also repeats the prompts before the compaction to the
-  model; here these are before the compaction only.
+- A compaction of Codex keeps nothing before it. The history that replaces it follows as notes and replies; the summary
+  is then the first of them, not the last. Without such a history Codex also repeats the prompts before the compaction
+  to the model; here these are before the compaction only. If the history is a summary and the last items before the
+  compaction, as `writer.py` writes it, the entries of these items are kept, and nothing follows.
 - A reverted thread has two files with the same id: two sources of one session.
 """
 

@@ -123,7 +123,9 @@ class Transcript:
         elif not self._is_in_context:
             self._context_tip = entries.tip
         self._is_in_context = not (is_prompt or is_from_agent)
-        entries.add_message(entries.new_id(line, identity_of(item)), message)
+        message_id = entries.new_id(line, identity_of(item))
+        entries.add_message(message_id, message)
+        entries.note_item(item, message_id)
         if is_from_agent:
             # Author and recipient have no place in a message.
             entries.add_verbatim(line, suffix=":line", records=0)
@@ -162,18 +164,21 @@ class Transcript:
         # The model sees the summary behind an introduction, as the last such message.
         texts = [_input_text(item) for item in history]
         seen = [number for number, text in enumerate(texts) if summary and text.endswith(summary)][-1:]
+        is_first = bool(summary) and texts[:1] == [summary]
+        kept_from = entries.first_kept(history[is_first:]) if is_first or not summary else None
         window = text_of(payload.get("window_id"))
         body = Compaction(
             id=entries.new_id(line, f"compacted:{window}" if window else None),
             parent_id=entries.tip,
             timestamp=entries.timestamp,
-            summary=texts[seen[0]] if seen else summary,
+            summary=texts[seen[0]] if seen and kept_from is None else summary,
+            first_kept_entry_id=kept_from,
             tokens_before=entries.context_tokens,
             trigger="unknown",
         )
         entries.add(body)
         self._was_compacted = True
-        for number, item in enumerate(history):
+        for number, item in enumerate(history if kept_from is None else ()):
             if number not in seen:
                 self._add_replacement(line, item, f":{number}")
         rest = {key: value for key, value in payload.items() if key not in ("message", "replacement_history")}
@@ -185,7 +190,9 @@ class Transcript:
         entries = self._entries
         parts: tuple[AnyPart, ...] = model_parts(item, None) if is_from_model(item) else ()
         if item.get("type") == "message" and not parts:
-            note = Note(content=input_message(item).content, custom_type=f"{TOOL}:replacement_history")
+            message = input_message(item)
+            kind = message.custom_type.removeprefix(TOOL) if isinstance(message, Note) else ""
+            note = Note(content=message.content, custom_type=f"{TOOL}:replacement_history{kind}"[:100])
             entries.add_message(entries.new_id(line, suffix=suffix), note, 0)
         elif parts and not any(isinstance(part, ToolCall) for part in parts):
             reply = Reply(content=parts, model=entries.model, provider=entries.provider)
@@ -308,7 +315,7 @@ class Transcript:
             return
         del self._points[first:]
         self._is_in_context = False
-        entries.forget_calls()
+        entries.forget_branch()
         entries.tip = target
         body = Head(id=entries.new_id(line), parent_id=target, timestamp=entries.timestamp, target_id=target)
         entries.add(body)
