@@ -216,15 +216,26 @@ def test_a_tree_is_read_as_it_was_written(session):
 
 @st.composite
 def _with_branches_anywhere(draw):
-    """Draw a session in which any node may have further children, and any node may be the head."""
+    """Draw a session in which any node may have further children, and any node may be the head.
+
+    Compactions among these children keep from any node before them on, but from no result without its call.
+    """
     session = draw(sessions_to_write(branches=True, turns_max=2))
     nodes = list(session.nodes)
     for number in range(draw(st.integers(1, 4))):
         parent = draw(st.sampled_from(nodes))
-        texts = (Text(text=f"added {number}"),)
-        added = [Prompt(content=texts), Reply(content=texts), Note(content=texts), *_second_results(nodes, parent)]
+        before = _at(session, nodes, parent.id).branch
+        kept = [node.id for node in before if not (isinstance(node, Message) and isinstance(node.message, ToolResult))]
+        text = f"added {number}"
+        messages = [Prompt(content=text), Reply(content=text), Note(content=text), *_second_results(before)]
+        added = [
+            Compaction(summary=text, first_kept_entry_id=draw(st.sampled_from(kept))),
+            *(Message(message=message) for message in messages),
+        ]
         chosen = draw(st.sampled_from(added))
-        nodes.append(Message(id=f"added{number}", parent_id=parent.id, timestamp=parent.timestamp, message=chosen))
+        nodes.append(
+            msgspec.structs.replace(chosen, id=f"added{number}", parent_id=parent.id, timestamp=parent.timestamp)
+        )
     first = next(node.id for node in nodes if isinstance(node, Message))
     heads = [node.id for node in nodes if first in [each.id for each in _at(session, nodes, node.id).branch]]
     return _at(session, nodes, draw(st.sampled_from(heads)))
@@ -234,20 +245,18 @@ def _at(session, nodes, head):
     return msgspec.structs.replace(session, nodes=tuple(nodes), head=head)
 
 
-def _second_results(nodes, at):
-    """Return results for those calls of the last reply at a node that have none there: it is open, or run again."""
-    by_id = {node.id: node for node in nodes}
+def _second_results(branch):
+    """Return results for those calls of the last reply of a branch that have none there: it is open, or run again."""
     answered: set[str] = set()
-    while at is not None and not (isinstance(at, Message) and isinstance(at.message, Reply)):
-        if isinstance(at, Message) and isinstance(at.message, ToolResult):
-            answered.add(at.message.tool_call_id)
-        at = by_id.get(at.parent_id)
-    calls = at.message.tool_calls if at is not None else ()
-    return [
-        ToolResult(content="again", tool_call_id=call.id, tool_name=call.name, reply_id=at.id, status="ok")
-        for call in calls
-        if call.id not in answered
-    ]
+    for node in reversed(branch):
+        match node:
+            case Message(message=ToolResult(tool_call_id=call_id)):
+                answered.add(call_id)
+            case Message(message=Reply() as reply):
+                calls = [call for call in reply.tool_calls if call.id not in answered]
+                named = [{"tool_call_id": call.id, "tool_name": call.name, "reply_id": node.id} for call in calls]
+                return [ToolResult(content="again", status="ok", **each) for each in named]
+    return []
 
 
 @given(_with_branches_anywhere())
