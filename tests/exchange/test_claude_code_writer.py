@@ -269,6 +269,19 @@ def test_a_compaction_that_keeps_nothing_names_nothing():
     assert boundary["compactMetadata"] == {}
 
 
+def test_a_compaction_on_another_branch_has_no_boundary():
+    """Of a large file the tool reads what follows the last boundary: the active branch would lose its beginning."""
+    kept = Compaction(summary="Summary", first_kept_entry_id="n3", trigger="auto")
+    nodes = ask("one"), Reply(content="1"), ask("two"), kept, ask("three"), ("n2", ask("four"))
+    found = chained(records(*nodes))
+    assert "system" not in {record["type"] for record in found}
+    assert parents(found) == [None, 0, 1, 2, 3, 1]
+    _, again = read_back(write_session(session(*nodes)))
+    (read,) = [entry for entry in again if isinstance(entry, Compaction)]
+    (second,) = [entry for entry in again if isinstance(entry, Message) and entry.message.text == "two"]
+    assert (read.summary, read.trigger, read.first_kept_entry_id) == ("Summary", "auto", second.id)
+
+
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────
 
 

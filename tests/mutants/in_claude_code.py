@@ -162,4 +162,12 @@ IN_CLAUDE_CODE = (
         "pass",
         (f"{WRITER}::test_what_is_left_out_or_changed_is_counted",),
     ),
+    Mutant(
+        "the boundary of another branch hides the active one",
+        "ST-9",
+        "exchange/claude_code/writer.py::_SessionWriter._compaction_records",
+        "not run.leads_to_head",
+        "False",
+        (f"{WRITER}::test_a_compaction_on_another_branch_has_no_boundary",),
+    ),
 )

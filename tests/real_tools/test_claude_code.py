@@ -176,3 +176,21 @@ def test_a_compaction_keeps_entries_from_before_an_earlier_one(server, tool):
     rows = continued_rows(server, tool, tree.written)
     spoken = [row for text in ("kept", "between", "new") for row in rows_of_turn(text)]
     assert rows == [Row("user", "Second summary"), *spoken, Row("user", "And now?")]
+
+
+def test_a_compaction_on_another_branch_of_a_large_file_hides_nothing(server, tool):
+    """Of a file of some megabytes the tool reads only what follows the last boundary, whatever branch it is on."""
+    tree = Tree(tool.project)
+    fork = tree.turn("zero")
+    kept = tree.ask("aside")
+    for number in range(24):
+        tree.reply(Text(text=f"{number:03}" * 150_000))
+        tree.ask("more")
+    tree.compact("Summary of another branch", kept)
+    tree.turn("aside again")
+    tree.session.move_head(fork)
+    tree.turn("one")
+    written = tree.written
+    assert len(written.files[0].content) > 10_000_000
+    rows = continued_rows(server, tool, written)
+    assert rows == [*rows_of_turn("zero"), *rows_of_turn("one"), Row("user", "And now?")]

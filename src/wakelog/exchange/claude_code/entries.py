@@ -363,7 +363,7 @@ class Conversation:
         return ImportedEntry(body)
 
     def _compaction(self, value: JsonObject, key: str, summary: str) -> ImportedEntry:
-        metadata, self._boundary = self._boundary or {}, None
+        metadata, self._boundary = self._boundary or object_of(value.get("compactMetadata")), None
         after = self._target(value)
         head = kept_head(metadata)
         kept = self._tree.of(head)

@@ -113,7 +113,7 @@ class Plan:
         self.facts.add(value)
         self._add_title(value)
         self._add_calls(value)
-        if value.get("subtype") == "compact_boundary":
+        if "compactMetadata" in value:
             self.kept_heads.add(kept_head(object_of(value.get("compactMetadata"))))
         number = None if self.facts.is_agent is not False else self._sidechain(record)
         if number is None:

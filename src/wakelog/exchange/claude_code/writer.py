@@ -3,7 +3,8 @@
 - Records form one chain for each branch, by `parentUuid`. The branch of the head is last, and the record `last-prompt`
   names its end: there the tool continues. `runs.py` says how other branches are written.
 - A compaction is a boundary and the summary. Older records stay in the file, and the boundary names those that the
-  compaction keeps; the tool sends the summary, the kept records and what follows.
+  compaction keeps; the tool sends the summary, the kept records and what follows. Of a large file it reads only what
+  follows the last boundary, and so a compaction on another branch has none: its summary has the data of the boundary.
 - A tool call without a result stays open. The tool leaves it out; if it is the last record, it tells the model that the
   outcome is unknown.
 - uuids derive from the ids of the nodes, so a later export of a session that has gone on has the same records under a
@@ -87,7 +88,8 @@ class _SessionWriter:
         head = self._drafted_id(session.head)
         # A session without a head ends with its last node.
         self._has_end = bool(head) or not session.head or not drafted
-        self._runs = Runs(drafted, head, self._drafts.begins_run)
+        last = drafted[-1].id if drafted else ""
+        self._runs = Runs(drafted, head or last, self._drafts.begins_run)
         self._call_ids = self._all_call_ids(drafted)
         self._answered: set[tuple[str, int, int]] = set()
         self._left_out: set[tuple[str, int]] = set()
@@ -200,7 +202,7 @@ class _SessionWriter:
                 records = self._compaction_records(run, node)
             case _:
                 records = self._drafts.records[node.id]
-        for number, record in enumerate(records):
+        for number, record in enumerate(records, len(self._drafts.records[node.id]) - len(records)):
             uuid = _record_uuid(node.id, copy, number)
             self._write_chained(_with_message_id(record, node.id, copy), uuid, self._environments[node.id])
         if not records:
@@ -244,21 +246,22 @@ class _SessionWriter:
         return [{**record, "message": {"role": "user", "content": [block]}, "sourceToolAssistantUUID": source}]
 
     def _compaction_records(self, run: Run, node: Compaction) -> list[JsonObject]:
-        """Return the boundary, with the records that the compaction keeps, and the summary."""
+        """Return the boundary, which names what is kept, and the summary; on another branch the summary with both."""
         boundary, summary = self._drafts.records[node.id]
-        copy = run.copies[0]
-        anchor = _record_uuid(node.id, copy, 1)
+        anchor = _record_uuid(node.id, run.copies[0], 1)
         kept = list(self._kept_records(run, node))
+        metadata = boundary["compactMetadata"]
         if kept:
             uuids = [uuid for uuid, _ in kept]
             messages = [uuid for uuid, is_message in kept if is_message]
             metadata = {
-                **boundary["compactMetadata"],
+                **metadata,
                 "preservedSegment": {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]},
                 "preservedMessages": {"anchorUuid": anchor, "uuids": messages, "allUuids": uuids},
             }
-            boundary = {**boundary, "compactMetadata": metadata}
-        return [boundary, summary]
+        if not run.leads_to_head:
+            return [{**summary, "compactMetadata": metadata}]
+        return [{**boundary, "compactMetadata": metadata}, summary]
 
     def _kept_records(self, run: Run, node: Compaction) -> Iterator[tuple[str, bool]]:
         """Yield the uuids of the records that a compaction keeps, and whether each is a message."""
