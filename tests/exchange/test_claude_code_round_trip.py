@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.exchange.claude_code_files import check_sessions, source
 from tests.exchange.generated_sessions import sessions_to_write
 from tests.exchange.samples import EXPECTED, MemoryFile, entries_of, needs_samples, sample
-from tests.exchange.test_claude_code_properties import CONVERSATION
+from tests.exchange.test_claude_code_properties import CONVERSATION, mutated_records, strange_records
 from wakelog.exchange.claude_code.reader import read_sessions
 from wakelog.exchange.claude_code.writer import write_session
 from wakelog.exchange.sessions import ForeignSession
@@ -284,3 +284,11 @@ def test_a_session_of_the_tool_survives():
 @pytest.mark.parametrize("name", sorted(name for name in EXPECTED if "claude-code" in name))
 def test_real_sessions_survive(name):
     _check_import(sample(name))
+
+
+@given(st.lists(strange_records | st.sampled_from(CONVERSATION) | mutated_records(), max_size=12))
+def test_strange_sessions_are_written_and_read(records):
+    """Whatever a file of the tool holds, what was read of it is written without an error, and every record is read."""
+    for foreign in read_sessions(source(*records)):
+        session = as_session(foreign, entries_of(foreign))
+        check_sessions(file_of(write_session(session)))

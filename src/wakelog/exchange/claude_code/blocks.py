@@ -15,6 +15,8 @@ from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Reply, Text, 
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _USER_BLOCKS = ("document", "search_result")
 _RESULT_BLOCKS = (*_USER_BLOCKS, "tool_reference")
+# Blocks that are parts here. One of these that is bound to a text was malformed.
+_PART_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result")
 _STOP_REASONS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "pause": "pause_turn"}
 
 
@@ -71,10 +73,11 @@ def _text_block(text: str) -> JsonObject:
 
 def _reply_text(part: Text, *, is_own: bool, losses: Losses) -> list[JsonObject]:
     bound = part.bound or {}
-    if is_own and not part.text and isinstance(bound.get("type"), str):
+    kind = bound.get("type")
+    if is_own and not part.text and isinstance(kind, str) and kind not in _PART_BLOCKS:
         return [bound]
-    if bound and not is_own:
-        losses.add("reply", "data that only another provider understands is left out")
+    if bound and (not is_own or kind in _PART_BLOCKS):
+        losses.add("reply", "data that the API does not understand is left out")
     if not part.text.strip():
         if part.text:
             losses.add("reply", "blank text is left out: the API refuses it")
@@ -98,7 +101,7 @@ def _reasoning(part: Thinking, *, is_own: bool, losses: Losses) -> list[JsonObje
 def _call_block(call: ToolCall, losses: Losses) -> JsonObject:
     given: Any = call.input
     if call.bound:
-        losses.add("reply", "data that only another provider understands is left out")
+        losses.add("reply", "data that the API does not understand is left out")
     if not isinstance(given, dict):
         losses.add("reply", "the input of a tool call is no object: it is put into one")
         given = {} if given is None else {"input": given}
