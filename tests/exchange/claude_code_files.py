@@ -70,6 +70,31 @@ def progress(uuid, parent, **given):
     return chained("progress", uuid, parent, data={"type": "bash_progress", **given}, toolUseID="bash-progress-0")
 
 
+def thinking(words, signature):
+    return {"type": "thinking", "thinking": words, "signature": signature}
+
+
+SESSION_WITH_A_HOOK = (
+    user("u1", None, "hi"),
+    chained(
+        "attachment",
+        "h1",
+        "u1",
+        attachment={"type": "hook_additional_context", "content": ["from a hook"]},
+        rendered=[{"content": "from a hook"}],
+    ),
+    {
+        **line("a1", "h1", "m1", thinking("hm", "sig")),
+        "message": {"id": "m1", "model": "glm-5", "role": "assistant", "content": [thinking("hm", "sig")]},
+    },
+    {
+        **line("a2", "a1", "m1", text("yes")),
+        "message": {"id": "m1", "model": "glm-5", "role": "assistant", "content": [text("yes")]},
+    },
+)
+"""A session with context that the model saw, and reasoning of a model that is served in place of Claude."""
+
+
 def source(*records, path="session.jsonl", others=None):
     return MemoryFile(jsonl(*records), path, others)
 

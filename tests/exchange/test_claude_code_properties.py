@@ -150,7 +150,7 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES | st.text(max_size=4), inner, max_size=6),
     max_leaves=12,
 )
-_RECORDS = st.dictionaries(_NAMES, _VALUES, max_size=8) | st.fixed_dictionaries(
+strange_records = st.dictionaries(_NAMES, _VALUES, max_size=8) | st.fixed_dictionaries(
     {"type": _TAGS},
     optional={
         "message": _VALUES,
@@ -163,7 +163,7 @@ _RECORDS = st.dictionaries(_NAMES, _VALUES, max_size=8) | st.fixed_dictionaries(
 
 
 @st.composite
-def _mutated(draw):
+def mutated_records(draw):
     """Draw a record of the conversation with a few values replaced or removed, at any depth."""
     record = draw(st.sampled_from(CONVERSATION))
     for _ in range(draw(st.integers(0, 3))):
@@ -186,13 +186,15 @@ def _with_change(draw, value):
 
 
 @settings(max_examples=200)
-@given(st.lists(_RECORDS | _mutated(), max_size=12), st.binary(max_size=20))
+@given(st.lists(strange_records | mutated_records(), max_size=12), st.binary(max_size=20))
 def test_no_content_raises_and_every_record_is_accounted_for(records, noise):
     check_sessions(MemoryFile(source(*records).content() + noise))
 
 
 @settings(max_examples=200)
-@given(st.lists(st.sampled_from(CONVERSATION) | _mutated(), max_size=14), st.lists(st.integers(0, 14), max_size=3))
+@given(
+    st.lists(st.sampled_from(CONVERSATION) | mutated_records(), max_size=14), st.lists(st.integers(0, 14), max_size=3)
+)
 def test_strange_files_that_grow(records, cuts):
     raw = source(*records).content()
     ends = _line_ends(raw)

@@ -46,6 +46,7 @@ from wakelog.exchange.claude_code.records import (
     is_queued_prompt,
     is_reply_line,
     is_tool_use,
+    kept_head,
     kind_of,
     message_id_of,
 )
@@ -92,6 +93,7 @@ class Conversation:
         self._usage = MessageUsage()
         self._has_parents = False
         self._boundary: JsonObject | None = None
+        self._kept_entries: dict[str, str] = {}
         # The last compaction: its generation, its key, and whether it names the records that it keeps.
         self._compacted = (-1, "", False)
 
@@ -170,9 +172,12 @@ class Conversation:
         # After a compaction, some versions write the records that it keeps once more.
         return None if generation >= compacted or names_kept else f"{uuid}:{compaction_key}"
 
-    def _put(self, value: JsonObject, generation: int) -> None:
+    def _put(self, value: JsonObject, generation: int, identity: str) -> None:
         """Take note of where a record is, and of its content, by which a repetition is recognised."""
-        self._tree.put(value.get("uuid"), generation, fingerprint_of(value))
+        uuid = value.get("uuid")
+        self._tree.put(uuid, generation, fingerprint_of(value))
+        if isinstance(uuid, str) and uuid in self._around.kept_heads:
+            self._kept_entries[uuid] = identity
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
@@ -216,7 +221,7 @@ class Conversation:
         body = self._reply_body(draft, reply_id, self._tree.last_entry(after))
         self._tree.begin(reply_id, after)
         for line in draft.lines:
-            self._put(line.value, self._tree.current)
+            self._put(line.value, self._tree.current, reply_id)
             self._has_parents = self._has_parents or isinstance(line.value.get("parentUuid"), str)
         yield ImportedEntry(body, records=len(draft.lines))
         if isinstance(body, Message):
@@ -315,7 +320,7 @@ class Conversation:
         identity, parent_id = entry_id(TOOL, key), self._tree.last_entry(place)
         yield ImportedEntry(Message(id=identity, parent_id=parent_id, timestamp=self._timestamp, message=result))
         self._tree.extend(identity, place)
-        self._put(value, place)
+        self._put(value, place, opened.reply_id)
         if spilled is not None:
             body = self._custom(f"{key}:output", "tool-output", {"toolCallId": opened.call.id}, place)
             yield ImportedEntry(msgspec.structs.replace(body, content=(Text(text=spilled),)), records=0)
@@ -354,16 +359,16 @@ class Conversation:
             self._tree.begin(identity, after)
         else:
             self._tree.extend(identity)
-        self._put(value, self._tree.current)
+        self._put(value, self._tree.current, identity)
         return ImportedEntry(body)
 
     def _compaction(self, value: JsonObject, key: str, summary: str) -> ImportedEntry:
-        metadata = self._boundary or {}
-        self._boundary = None
+        metadata, self._boundary = self._boundary or object_of(value.get("compactMetadata")), None
         after = self._target(value)
-        kept = self._tree.of(object_of(metadata.get("preservedSegment")).get("headUuid"))
-        names_kept = kept is not None and self._tree.is_on_branch(kept, after)
-        first_kept = self._tree.first_entry(kept) if kept is not None and names_kept else ""
+        head = kept_head(metadata)
+        kept = self._tree.of(head)
+        is_kept = kept is not None and self._tree.is_on_branch(kept, after)
+        first_kept = self._kept_entries.get(head, "") if is_kept else ""
         body = Compaction(
             id=entry_id(TOOL, key),
             parent_id=self._tree.last_entry(after),
@@ -375,7 +380,7 @@ class Conversation:
             trigger=text_of(metadata.get("trigger")) or "unknown",
         )
         self._tree.begin(body.id, after)
-        self._put(value, self._tree.current)
+        self._put(value, self._tree.current, body.id)
         self._compacted = (self._tree.current, key, bool(first_kept))
         return ImportedEntry(body)
 
@@ -416,7 +421,7 @@ class Conversation:
             entry = ImportedEntry(body, is_verbatim=True)
         self._tree.extend(entry.body.id)
         # A record that follows this one follows the parent of this one, if that is elsewhere.
-        self._put(value, self._tree.current if parent is None else parent)
+        self._put(value, self._tree.current if parent is None else parent, entry.body.id)
         return entry
 
     def _environment_entries(self, value: JsonObject, key: str) -> Iterator[ImportedEntry]:

@@ -10,14 +10,13 @@ from array import array
 
 
 class Generations:
-    """The generations of a session: for each the first entry, the last entry and the generation before it.
+    """The generations of a session: for each the last entry and the generation before it.
 
     Generation 0 is what precedes the first prompt. `current` is the one that the next record continues.
     """
 
     def __init__(self) -> None:
         self.current = 0
-        self._first: list[str] = [""]
         self._last: list[str] = [""]
         self._before: list[int] = [0]
         # Records by number, numbers by hash: the uuids of a million records would take more memory than all the rest.
@@ -55,20 +54,13 @@ class Generations:
         """Return the id of the last entry of a generation."""
         return self._last[generation]
 
-    def first_entry(self, generation: int) -> str:
-        """Return the id of the first entry of a generation."""
-        return self._first[generation]
-
     def extend(self, entry_id: str, generation: int | None = None) -> None:
         """Add an entry at the end of a generation, by default the current one."""
-        at = self.current if generation is None else generation
-        self._first[at] = self._first[at] or entry_id
-        self._last[at] = entry_id
+        self._last[self.current if generation is None else generation] = entry_id
 
     def begin(self, entry_id: str, after: int) -> None:
         """Begin a generation with an entry after the last one of another generation; it becomes the current one."""
         self._before.append(after)
-        self._first.append(entry_id)
         self._last.append(entry_id)
         self.current = len(self._last) - 1
 

@@ -7,7 +7,7 @@ of its records. Only ids, offsets and line numbers are kept.
 from collections.abc import Iterable
 
 from wakelog.exchange.claude_code.content import blocks_of, joined_text, object_of, text_of, user_parts
-from wakelog.exchange.claude_code.records import Titles, digest_of_record, is_reply_line, message_id_of
+from wakelog.exchange.claude_code.records import Titles, digest_of_record, is_reply_line, kept_head, message_id_of
 from wakelog.exchange.records import JsonRecord, Record
 from wakelog.exchange.sessions import timestamp_of
 from wakelog.log.content import JsonObject
@@ -88,6 +88,8 @@ class Plan:
         self.sidechains: list[Sidechain] = []
         self.calls_by_agent: dict[str, str] = {}
         """The tool calls that started sub-agents, by agent id."""
+        self.kept_heads: set[str] = set()
+        """The uuids of the first records that compactions keep."""
         self._sidechain_of: dict[int, int] = {}
         self._calls_by_task: dict[int, str] = {}
         self._titles = Titles()
@@ -111,6 +113,8 @@ class Plan:
         self.facts.add(value)
         self._add_title(value)
         self._add_calls(value)
+        if "compactMetadata" in value:
+            self.kept_heads.add(kept_head(object_of(value.get("compactMetadata"))))
         number = None if self.facts.is_agent is not False else self._sidechain(record)
         if number is None:
             self.message_ends.add(record)

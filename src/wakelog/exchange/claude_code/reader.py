@@ -126,6 +126,7 @@ class _File:
         around = Surroundings(
             session=identity,
             message_ends=self.plan.message_ends.ends,
+            kept_heads=self.plan.kept_heads,
             children=children,
             sidechains={
                 sidechain.offset: Child(session_id(TOOL, sidechain.id), sidechain.call)
@@ -147,6 +148,7 @@ class _File:
         around = Surroundings(
             session=agent.session,
             message_ends=self.plan.message_ends.ends,
+            kept_heads=self.plan.kept_heads,
             children={name: child for name, child in children.items() if name != agent.id},
             spilled=spilled,
             is_known=self._is_known,
@@ -186,7 +188,12 @@ class _File:
         )
 
     def _sidechain_session(self, number: int, sidechain: Sidechain, parent: str) -> ForeignSession:
-        around = Surroundings(session=sidechain.id, message_ends=sidechain.message_ends.ends, is_known=self._is_known)
+        around = Surroundings(
+            session=sidechain.id,
+            message_ends=sidechain.message_ends.ends,
+            kept_heads=self.plan.kept_heads,
+            is_known=self._is_known,
+        )
         lines = (line for line in self._source.lines() if line.number in sidechain.lines)
         records = (
             record

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -76,6 +77,13 @@ def is_queued_prompt(queued: JsonObject) -> bool:
 def is_tool_use(block: Any) -> bool:
     """Return whether a block of a reply is a tool call."""
     return isinstance(block, dict) and block.get("type") == "tool_use" and isinstance(block.get("name"), str)
+
+
+def kept_head(metadata: JsonObject) -> str:
+    """Return the uuid of the first record that a compaction keeps; empty if it names none."""
+    named = object_of(metadata.get("preservedMessages")).get("uuids")
+    first = named[0] if isinstance(named, list) and named else ""
+    return text_of(object_of(metadata.get("preservedSegment")).get("headUuid")) or text_of(first)
 
 
 class MessageUsage:
@@ -198,6 +206,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Sub-agents with files of their own, by agent id."""
     sidechains: Mapping[int, Child] = {}
     """Sub-agents in the same file, by the offset of their first record."""
+    kept_heads: AbstractSet[str] = frozenset()
+    """The uuids of the first records that compactions keep."""
     spilled: Callable[[str], SourceFile | None] | None = None
     """Returns the file with the whole output of a tool, by its name."""
     is_known: Callable[[str], bool] | None = None
