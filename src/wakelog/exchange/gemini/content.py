@@ -311,7 +311,7 @@ def user_keys(parts: Sequence[Any]) -> list[str]:
 
 
 def reply_keys(message: Mapping[str, Any]) -> list[str]:
-    """Return what identifies the parts of a message of the model: its texts, calls and results."""
+    """Return what identifies the parts of a message of the model: texts, calls, and results as they are listed."""
     parts = [
         part for part in parts_list(message.get("content")) if not (isinstance(part, dict) and part.get("thought"))
     ]
@@ -323,5 +323,7 @@ def reply_keys(message: Mapping[str, Any]) -> list[str]:
     ]
     calls = calls_of(message)
     keys += [f"c:{call.foreign_id}" for call in calls]
-    ended = [call for call in calls if call.record is not None and result_of(call.record) is not None]
-    return [*keys, *(f"r:{call.foreign_id}" for call in ended)]
+    ids = {id(call.record): call.foreign_id for call in calls if call.record is not None}
+    listed = message.get("toolCalls")
+    records = [record for record in listed if id(record) in ids] if isinstance(listed, list) else []
+    return [*keys, *(f"r:{ids[id(record)]}" for record in records if result_of(record) is not None)]

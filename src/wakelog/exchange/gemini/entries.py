@@ -173,7 +173,8 @@ class EntryReader(MessageReader):
     def _is_replayed(self, record: JsonObject) -> bool:
         """Return whether a message with a new id repeats the turns from the first on, as when results are masked."""
         if self._replayed is None:
-            is_first = injected_kind(parts_list(record.get("content"))) == "session_context"
+            parts = parts_list(record.get("content"))
+            is_first = injected_kind(parts) == "session_context" and digest(parts[0]) == self._last_context
             if not (is_first and self._turns and record.get("type") == "user"):
                 return False
             self._replayed = 0
@@ -194,7 +195,11 @@ class EntryReader(MessageReader):
             self._without_context(self._message_key(message["id"]), parts_list(message.get("content")), message)
         keys = without_repeated_results(_turn_keys(message) for message in listed)
         flat = [key for each in keys for key in each]
-        found = aligned([turn.key for turn in self._turns], flat)
+        shown = [(message, len(turns)) for message, turns in zip(listed, keys, strict=True) if turns]
+        new = shown[0][1] if shown and shown[0][0]["id"] not in self._contents else 0
+        is_summarised = bool(new) and len(shown) > 1 and _is_acknowledgement(shown[1][0])
+        new += shown[1][1] if is_summarised else 0
+        found = aligned([turn.key for turn in self._turns], flat, new, is_summarised=is_summarised)
         starts = [sum(len(each) for each in keys[:at]) for at in range(len(keys))]
         yield from self._shortened(listed)
         match found.kind:

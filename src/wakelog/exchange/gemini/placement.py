@@ -38,16 +38,19 @@ class Alignment(msgspec.Struct, frozen=True):
     suffix: int
 
 
-def aligned(known: Sequence[str], recorded: Sequence[str]) -> Alignment:
-    """Compare recorded turns with known ones."""
-    prefix = _common(known, recorded)
-    rest = min(len(known), len(recorded)) - prefix
+def aligned(known: Sequence[str], recorded: Sequence[str], new: int = 0, *, is_summarised: bool = False) -> Alignment:
+    """Compare recorded turns with known ones.
+
+    The first `new` turns are those of a message that is certainly new; `is_summarised`: it is certainly a summary.
+    """
+    prefix = 0 if new else _common(known, recorded)
+    rest = min(len(known), len(recorded) - new) - prefix
     suffix = min(rest, _common(known[::-1], recorded[::-1]))
     if prefix == len(recorded):
         return Alignment("shorter", prefix, 0)
     if prefix + suffix == len(recorded):
         return Alignment("middle" if prefix else "tail", prefix, suffix)
-    if prefix == 0 and known and recorded[0].startswith("u:"):
+    if prefix == 0 and (known or is_summarised) and recorded[0].startswith("u:"):
         return Alignment("summary", 0, suffix)
     return Alignment("other" if prefix and suffix else "longer", prefix, suffix)
 
