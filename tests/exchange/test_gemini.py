@@ -24,6 +24,7 @@ from tests.exchange.gemini_records import (
 )
 from tests.exchange.pi_records import context_texts, messages, only, tree_of
 from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
+from wakelog.errors import UsageError
 from wakelog.exchange.gemini import reader as gemini
 from wakelog.exchange.sessions import ImportedEntry, session_id
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
@@ -352,6 +353,31 @@ def test_a_json_document_has_the_entries_of_the_log():
 def test_strange_messages_of_a_document_are_kept():
     items = list(_documented("text", {"no": "id"}, {"id": "m1", "type": "model", "parts": []}).items)
     assert account_of(items) == {"mapped": 0, "verbatim": 4, "skipped": 0, "bad": 0}
+
+
+def test_a_document_that_is_nested_too_deeply_is_refused():
+    raw = b'{\n"sessionId": "s", "projectHash": "h", "messages": ' + b"[" * 300 + b"]" * 300 + b"}"
+    with pytest.raises(UsageError, match="nested more than"):
+        list(gemini.read_sessions(MemoryFile(raw, "chats/session-x.json")))
+
+
+def test_a_document_with_half_a_character_is_read():
+    raw = json.dumps({**metadata(), "messages": [user("u1", "half \ud83d")]}, indent=1).encode()
+    [session] = gemini.read_sessions(MemoryFile(raw, "chats/session-x.json"))
+    assert messages(entries_of(session), Prompt)[0].text.startswith("half ")
+
+
+@pytest.mark.parametrize("text", ["<!--" * 100_000, "<!---->" * 50_000, "<!-" * 50_000 + "-->" * 50_000])
+def test_comments_take_no_time(text):
+    """The time is linear: a pattern that is tried at each place would take minutes."""
+    entries = bodies(metadata(), user("u1", text), changed(messages=[user("u1", text)]), user("u2", "Next"))
+    assert [message.text for message in messages(entries, Prompt)] == [text, "Next"]
+
+
+def test_many_calls_take_no_time():
+    calls = [function_call(f"c{number}") for number in range(4_000)]
+    record = model("r1", calls, toolCalls=[answered(f"c{number}") for number in range(4_000)])
+    assert len(messages(bodies(metadata(), record), ToolResult)) == 4_000
 
 
 def test_sub_agents_are_sessions_of_their_own():

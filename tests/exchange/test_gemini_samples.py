@@ -5,8 +5,14 @@ import json
 import pytest
 
 from tests.exchange.pi_records import check_entries, messages
-from tests.exchange.samples import EXPECTED, account_of, entries_of, needs_samples, sample
+from tests.exchange.samples import EXPECTED, SAMPLES, MemoryFile, account_of, entries_of, needs_samples, sample
+from wakelog.exchange.claude_code.reader import is_claude_code
+from wakelog.exchange.codex.reader import is_codex
 from wakelog.exchange.gemini.reader import is_gemini, read_sessions
+from wakelog.exchange.openclaw import is_openclaw
+from wakelog.exchange.opencode.reader import is_opencode
+from wakelog.exchange.pi.reader import is_pi
+from wakelog.exchange.records import Record, json_records
 from wakelog.log.content import Note, Prompt, Reply, ToolResult
 from wakelog.log.entry import Custom
 
@@ -17,6 +23,11 @@ LOGS = sorted(name for name in EXPECTED if name.startswith("gemini-cli/") and na
 DOCUMENTS = sorted(name for name in EXPECTED if name.startswith("gemini-cli/") and "messages" in EXPECTED[name])
 # Messages of type `model` are none of Gemini CLI's: they are kept verbatim.
 DIFFERENCES: dict[str, dict[str, int]] = {"gemini-cli/as-gemini-large.json": {"kept verbatim": 2}}
+
+
+def sample_bytes(name):
+    assert SAMPLES is not None
+    return (SAMPLES / name).read_bytes()
 
 
 def _main(name):
@@ -108,3 +119,17 @@ def test_a_crash_in_a_tool_leaves_a_trace():
 def test_title_and_folder_of_the_real_session():
     session = _main(f"{MADE}/session-2026-11-16T18-19-bb744043.jsonl")
     assert (session.title, session.cwd) == ("Short title", "/scratch/a/proj-gemini")
+
+
+@pytest.mark.parametrize("name", sorted(name for name in EXPECTED if name.endswith((".jsonl", ".json"))))
+def test_only_its_own_samples_are_recognised(name):
+    """A file of one agent is never taken for one of another."""
+    raw = sample_bytes(name)
+    try:
+        document = json.loads(raw)
+    except ValueError:
+        document = [record.value for record in json_records(MemoryFile(raw).lines()) if isinstance(record, Record)]
+    found = document[:20] if isinstance(document, list) else [document]
+    assert is_gemini(found) == name.startswith("gemini-cli/")
+    if name.startswith("gemini-cli/"):
+        assert not any(test(found) for test in (is_claude_code, is_codex, is_openclaw, is_opencode, is_pi))

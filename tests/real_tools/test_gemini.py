@@ -1,8 +1,11 @@
 """ST-9 with the real Gemini CLI: it continues a session that wakelog wrote, and wakelog continues one that it left."""
 
+import json
+
 import pytest
 
 from tests.loopback import Row, Say, Shell
+from tests.loopback.models import SIDE_TEXT
 from tests.real_tools.sessions import (
     SUMMARY,
     continue_with_wakelog,
@@ -101,3 +104,24 @@ def test_a_session_of_a_killed_gemini_is_continued_by_wakelog(server, tool, held
     assert texts[-1].endswith("What happened?")
     assert continued.request.problems == []
     assert held_command.effects == ["begun"]
+
+
+def test_a_session_that_gemini_compressed_is_continued_by_wakelog(server, tool):
+    """Gemini CLI writes no record of a compression: it replaces all messages, and gives those it keeps new ids."""
+    words = " ".join(f"word-{number}" for number in range(300))
+    server.play([Say(f"One. {words}")])
+    tool.run("First")
+    [file] = tool.data.glob("tmp/*/chats/session-*.jsonl")
+    own_id = json.loads(file.read_text().splitlines()[0])["sessionId"]
+    path = tool.home / ".gemini/settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model": {"compressionThreshold": 0.00001}}))
+    server.play([Say("Two.")], [Say("Three.")])
+    tool.run("Second", own_id)
+    tool.run("Third", own_id)
+    store = MemoryStore()
+    continued = continue_with_wakelog(server, store, import_all(store, tool), SHELL)
+    said = ["Second", "Two.", "Third", "Three.", "What happened?"]
+    assert [row.text for row in spoken_rows(continued.request)] == [SIDE_TEXT, *said]
+    bodies = [entry.value for entry in continued.session.entries()]
+    prompts = [body.message.text for body in bodies if isinstance(body, Message) and isinstance(body.message, Prompt)]
+    assert prompts == ["First", "Second", "Third", "What happened?"]

@@ -11,6 +11,7 @@ Left out is what Gemini CLI derives for its display from the name and the argume
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,7 +42,6 @@ _DERIVED_FIELDS = frozenset(("displayName", "description", "renderOutputAsMarkdo
 _CALL_FIELDS = frozenset(("id", "name", "args", "result", "status", "timestamp", "agentId")) | _DERIVED_FIELDS
 _COUNT_MAX = 1 << 53
 _INVISIBLE = re.compile("[\u200b-\u200d\ufeff\u200e\u200f]")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 _INJECTED = (
     ("<session_context>", "session_context"),
@@ -112,11 +112,13 @@ def is_made_up(parts: Sequence[Any]) -> bool:
 
 
 def seen_text(text: str) -> str:
-    """Return a text without what Gemini CLI removes before it records a reply."""
-    text, before = _INVISIBLE.sub("", text), None
-    while text != before:
-        text, before = _COMMENT.sub("", text), text
-    return text.strip()
+    """Return a text without what Gemini CLI removes before it records a reply: invisible characters and comments."""
+    pieces: list[str] = []
+    text, at = _INVISIBLE.sub("", text), 0
+    while (start := text.find("<!--", at)) != -1 and (end := text.find("-->", start)) != -1:
+        pieces.append(text[at:start])
+        at = end + len("-->")
+    return "".join([*pieces, text[at:]]).strip()
 
 
 # ── replies ──────────────────────────────────────────────────────────────────────────────────────
@@ -135,15 +137,20 @@ class CallRecord(msgspec.Struct, frozen=True):
 def calls_of(message: Mapping[str, Any]) -> list[CallRecord]:
     """Return the tool calls of a message in their order: those of its content, then the others."""
     listed = message.get("toolCalls")
-    left = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    records = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    by_id: dict[str, deque[JsonObject]] = {}
+    for record in records:
+        by_id.setdefault(text_field(record, "id"), deque()).append(record)
     found: list[CallRecord] = []
+    used: set[int] = set()
     for part, call in _function_calls(message):
-        own = next((record for record in left if record.get("id") == call.get("id")), None)
-        if own is not None:
-            left = [record for record in left if record is not own]
+        same = by_id.get(text_field(call, "id"))
+        own = same.popleft() if same else None
+        used.add(id(own))
         found.append(_call_of(call, own, len(found), _signed(part)))
-    for record in left:
-        found.append(_call_of(record, record, len(found), None))
+    for record in records:
+        if id(record) not in used:
+            found.append(_call_of(record, record, len(found), None))
     return found
 
 
@@ -170,10 +177,10 @@ def reply_parts(message: Mapping[str, Any], calls: Sequence[CallRecord]) -> list
     found: list[AnyPart] = []
     if isinstance(thoughts, list) and not has_thoughts:
         found += [_thought(thought) for thought in thoughts]
-    left = list(calls)
+    left = deque(calls)
     for part in parts:
         if _is_call(part):
-            found.append(_tool_call(left.pop(0)))
+            found.append(_tool_call(left.popleft()))
         elif isinstance(part, dict) and part.get("thought") and isinstance(part.get("text"), str):
             found.append(Thinking(thinking=part["text"], signature=text_field(part, SIGNATURE) or None))
         else:

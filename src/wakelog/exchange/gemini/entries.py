@@ -11,6 +11,7 @@ Rule 4: the id of an entry comes from the id of its message. Ids that are no UUI
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -128,7 +129,7 @@ class EntryReader(MessageReader):
         yield from self._rename(record.get("summary"))
         messages = record.get("messages")
         for message in messages if isinstance(messages, list) else ():
-            if isinstance(message, dict) and isinstance(message.get("id"), str):
+            if _is_message(message):
                 yield from self._listed(message)
 
     def _changes(self, changes: JsonObject) -> Iterator[ImportedEntry]:
@@ -190,7 +191,7 @@ class EntryReader(MessageReader):
     def _replaced(self, messages: list[Any]) -> Iterator[ImportedEntry]:
         """Yield what is new in a list that replaces all messages."""
         self._replayed = None
-        listed = [each for each in messages if isinstance(each, dict) and isinstance(each.get("id"), str)]
+        listed = [each for each in messages if _is_message(each)]
         for message in listed:
             self._without_context(self._message_key(message["id"]), parts_list(message.get("content")), message)
         keys = without_repeated_results(_turn_keys(message) for message in listed)
@@ -200,7 +201,7 @@ class EntryReader(MessageReader):
         is_summarised = bool(new) and len(shown) > 1 and _is_acknowledgement(shown[1][0])
         new += shown[1][1] if is_summarised else 0
         found = aligned([turn.key for turn in self._turns], flat, new, is_summarised=is_summarised)
-        starts = [sum(len(each) for each in keys[:at]) for at in range(len(keys))]
+        starts = list(accumulate((len(each) for each in keys), initial=0))[:-1]
         yield from self._shortened(listed)
         match found.kind:
             case "shorter":
@@ -219,7 +220,7 @@ class EntryReader(MessageReader):
             if not turns and message["id"] not in self._contents:
                 yield from self._message(message)
         if len(listed) < len(messages):
-            odd = [each for each in messages if each not in listed]
+            odd = [each for each in messages if not _is_message(each)]
             yield self._verbatim("messages", odd, self._content_key(odd), records=0)
         self._places = {message["id"]: start for message, start in zip(listed, starts, strict=True)}
         for message in listed:
@@ -254,9 +255,11 @@ class EntryReader(MessageReader):
     ) -> Iterator[ImportedEntry]:
         """Yield the compaction that a list of messages stands for, and the messages behind its summary."""
         kept = self._turns[len(self._turns) - found.suffix :] if found.suffix else []
-        new = [(message, turns) for message, turns in zip(listed, keys, strict=True) if turns]
-        while found.suffix and new and sum(len(turns) for _, turns in new) > sum(map(len, keys)) - found.suffix:
-            new.pop()
+        ends = accumulate(len(turns) for turns in keys)
+        before = sum(len(turns) for turns in keys) - found.suffix
+        new = [
+            each for each, end in zip(zip(listed, keys, strict=True), ends, strict=True) if each[1] and end <= before
+        ]
         self._visible = len(self._turns)
         summary, key, turns = "", self._content_key([turn.key for turn in kept]), list[Turn]()
         if found.kind == "summary" and new:
@@ -298,6 +301,10 @@ class EntryReader(MessageReader):
                     changed[call_id], call.result = response, shown
         if changed:
             yield self._verbatim("shortened_results", changed, self._content_key(changed), records=0)
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("id"), str)
 
 
 def _turn_keys(message: JsonObject) -> list[str]:

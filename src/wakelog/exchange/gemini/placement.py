@@ -93,7 +93,7 @@ class Placement:
         self._turns: list[Turn] = []
         self._visible = 0
         """How many of the turns are in the list of messages at present."""
-        self._used: set[str] = set()
+        self._used: Counter[str] = Counter()
         self._keys: Counter[str] = Counter()
 
     def _node_at(self, turns: int) -> str:
@@ -140,12 +140,8 @@ class Placement:
 
     def _new_id(self, key: str) -> str:
         """Return the id for a key. A key that occurs again, as a message with other content has it, is numbered."""
-        number, found = 1, entry_id(TOOL, key)
-        while found in self._used:
-            number += 1
-            found = entry_id(TOOL, f"{key}#{number}")
-        self._used.add(found)
-        return found
+        self._used[key] += 1
+        return entry_id(TOOL, key if self._used[key] == 1 else f"{key}#{self._used[key]}")
 
     def _content_key(self, record: object) -> str:
         """Return a key for a record without an id: its content, and how many with the same content came before."""

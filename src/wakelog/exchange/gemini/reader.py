@@ -14,10 +14,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from wakelog.errors import UsageError
 from wakelog.exchange.gemini.content import PROVIDER, TOOL, parts_list, text_field
 from wakelog.exchange.gemini.entries import EntryReader
 from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceFile, SourceLine, json_records
@@ -85,11 +87,15 @@ def _document(source: SourceFile) -> Any:
     first = next((line.raw for line in source.lines() if line.raw is None or line.raw.strip()), None)
     if first is None or (first.lstrip()[:1] == b"{" and any(isinstance(each, Record) for each in _decoded(first))):
         return None
-    try:
-        found = msgspec.json.decode(source.content())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return found if isinstance(found, dict | list) else None
+    raw = source.content()
+    is_list = raw.lstrip()[:1] == b"["
+    found = list(islice(_decoded(b'{"items":' + raw + b"}" if is_list else raw), 2))
+    match found:
+        case [Record(value=value)]:
+            return value["items"] if is_list else value
+        case [BadRecord(reason=reason)] if not reason.startswith("not JSON"):
+            raise UsageError(f"{source.path} cannot be read: {reason}")
+    return None
 
 
 def _decoded(raw: bytes) -> Iterator[JsonRecord]:
