@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.exchange.gemini_records import (
+    SESSION,
     answered,
     check_session,
     conversation,
     function_call,
     metadata,
     model,
+    read,
     response,
     user,
     uuid,
@@ -21,8 +23,13 @@ from tests.exchange.pi_records import json_values, messages, mutated
 from tests.exchange.samples import MemoryFile, entries_of, jsonl, needs_samples, sample
 from wakelog.exchange.gemini.placement import aligned
 from wakelog.exchange.gemini.reader import is_gemini, read_sessions
+from wakelog.exchange.importing import import_session
+from wakelog.exchange.sessions import session_id
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply, ToolResult, Usage
+from wakelog.projections.context import build_context
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
 
 RECORDS = conversation()
 RAW = jsonl(*RECORDS)
@@ -95,6 +102,22 @@ def test_a_call_that_is_recorded_after_an_import():
     assert len(messages(entries, ToolResult)) == 1
 
 
+def test_a_store_that_is_brought_up_to_date_after_every_record():
+    """The model sees the same as after one import, and nothing is stored twice."""
+    store, whole = MemoryStore(), MemoryStore()
+    name = session_id("gemini-cli", SESSION)
+    for cut in _line_ends(RAW):
+        known = {entry.id for entry in Session(store, name).entries()} if cut > _line_ends(RAW)[0] else set()
+        [foreign] = read_sessions(MemoryFile(RAW[:cut], "chats/session-x.jsonl"), known.__contains__)
+        import_session(store, foreign)
+    [foreign] = read_sessions(MemoryFile(RAW, "chats/session-x.jsonl"))
+    import_session(whole, foreign)
+    seen = [build_context(Session(each, name).read().tree.branch()).messages for each in (store, whole)]
+    texts = [[message.text for message in context if message.text] for context in seen]
+    assert texts[0] == texts[1] == ["Summary", "More", "Ten lines", "And this?", "A picture"]
+    assert import_session(store, read(*RECORDS)).account.read == len(RECORDS)
+
+
 @needs_samples
 @pytest.mark.parametrize(
     "name", [f"{MADE}/session-2026-11-16T18-19-bb744043.jsonl", "gemini-cli/kv-gemini-tool-error.jsonl"]
@@ -130,7 +153,7 @@ def test_changed_records_that_grow(records, data):
     _check_growth(raw, [*sorted(data.draw(st.lists(st.sampled_from(ends), max_size=4))), len(raw)])
 
 
-_PARTS = st.sampled_from(
+_PARTS: st.SearchStrategy[Any] = st.sampled_from(
     [
         {"text": "A"},
         {"text": "B"},

@@ -309,11 +309,13 @@ def test_what_the_format_cannot_hold_is_told():
         Prompt(content="Between"),
         ToolResult(content="x", tool_call_id="c1", reply_id="n5", status="denied"),
         ToolResult(content="x", tool_call_id="lost", reply_id="n5"),
+        Prompt(content="<session_context>pasted"),
         labels={"n1": "start"},
     )
     lost = _losses(session)
     assert set(lost) == {
         ("prompt", "begins like a command, which Gemini CLI does not send after a resume"),
+        ("prompt", "begins like context of Gemini CLI, which it replaces by its own"),
         ("note", "written as a message of the user"),
         ("reply", "its provider"),
         ("reply", "why it ended, and the id of its request"),

@@ -199,7 +199,8 @@ def _facts(records: Iterable[JsonRecord], source: SourceFile) -> _Facts:
             continue
         value: JsonObject = record.value
         first = value if first is None else first
-        changes = value.get("$set") if isinstance(value.get("$set"), dict) else value
+        inner = value.get("$set")
+        changes: JsonObject = inner if isinstance(inner, dict) else value
         if _is_metadata(value) and not facts.metadata:
             facts.metadata, facts.session = value, text_field(value, "sessionId")
         if "id" not in value and isinstance(title := changes.get("summary"), str) and title.strip():

@@ -150,7 +150,10 @@ class _Writer:
         if not parts:
             self._losses.add(kind_of(node), "empty")
             return
-        if injected_kind(parts) is None:
+        if injected_kind(parts) is not None:
+            if isinstance(message, Prompt):
+                self._losses.add(kind_of(node), "begins like context of Gemini CLI, which it replaces by its own")
+        else:
             if isinstance(message, Note):
                 self._losses.add(kind_of(node), _AS_USER)
             if is_ignored(parts):
