@@ -1,0 +1,1 @@
+"""The format of Gemini CLI: `reader.py` and `writer.py` have what the rest of wakelog uses."""

@@ -1,0 +1,102 @@
+"""Planted bugs in the reader and the writer of Gemini CLI."""
+
+from tests.mutants.mutant import Mutant
+
+READER = "tests/exchange/test_gemini.py"
+GROWTH = "tests/exchange/test_gemini_properties.py"
+WRITER = "tests/exchange/test_gemini_writer.py"
+
+IN_GEMINI = (
+    Mutant(
+        "a result that Gemini CLI stores twice is imported twice",
+        "ST-9",
+        "exchange/gemini/messages.py::MessageReader._responses",
+        "self._calls[call_id].result is None",
+        "True",
+        (f"{READER}::test_a_result_is_taken_once_though_it_is_stored_twice",),
+    ),
+    Mutant(
+        "a call that Gemini CLI has not ended gets a result",
+        "ST-9",
+        "exchange/gemini/content.py::result_of",
+        "status in OPEN_STATUSES or (not result and status not in _STATUSES)",
+        "not result and status not in _STATUSES",
+        (
+            f"{READER}::test_a_call_that_has_not_ended_is_open",
+            f"{WRITER}::test_an_open_call_says_that_its_outcome_is_unknown",
+        ),
+    ),
+    Mutant(
+        "a reply that grew after an import of Gemini CLI takes another id",
+        "ST-9",
+        "exchange/gemini/entries.py::EntryReader._message_record",
+        "self._is_stored(draft.message)",
+        "False",
+        (f"{GROWTH}::test_after_every_record", f"{GROWTH}::test_a_call_that_is_recorded_after_an_import"),
+    ),
+    Mutant(
+        "messages before a compression are in the context",
+        "ST-9",
+        "exchange/gemini/placement.py::aligned",
+        "prefix == 0 and (known or is_summarised) and recorded[0].startswith('u:')",
+        "False",
+        (f"{READER}::test_a_compression_is_a_compaction",),
+    ),
+    Mutant(
+        "a resume of Gemini CLI leaves the conversation behind",
+        "ST-9",
+        "exchange/gemini/entries.py::EntryReader._replaced",
+        "self._visible = found.prefix",
+        "pass",
+        (f"{READER}::test_a_prompt_that_failed_is_left_when_the_next_one_comes",),
+        occurrence=1,
+    ),
+    Mutant(
+        "the context of one session is that of all sessions",
+        "ST-9",
+        "exchange/gemini/messages.py::MessageReader._message_key",
+        'own_id if _UUID.fullmatch(own_id) else f"{self._session}:{own_id}"',
+        "own_id",
+        (f"{READER}::test_ids_that_are_no_uuids_belong_to_their_session",),
+    ),
+    Mutant(
+        "a lost call of Gemini CLI is not told",
+        "ST-9",
+        "exchange/gemini/messages.py::MessageReader._reply",
+        "is_lost and (not is_growing or self._is_known(entry_id(TOOL, f'{key}:lost')))",
+        "False",
+        (f"{READER}::test_an_empty_reply_says_that_a_call_is_lost",),
+    ),
+    Mutant(
+        "input that was read from a cache is counted twice",
+        "ST-9",
+        "exchange/gemini/content.py::usage_of",
+        "max(0, _count(tokens, 'input') - cached)",
+        "_count(tokens, 'input')",
+        (f"{READER}::test_a_turn_with_a_tool",),
+    ),
+    Mutant(
+        "an open call is written for Gemini CLI without a result",
+        "ST-9",
+        "exchange/gemini/writer.py::_Writer._tool_calls",
+        "record |= {'result': [response], 'status': 'executing', 'timestamp': node.timestamp}",
+        "pass",
+        (f"{WRITER}::test_an_open_call_says_that_its_outcome_is_unknown",),
+    ),
+    Mutant(
+        "a line written for Gemini CLI has separators in it",
+        "ST-9",
+        "exchange/gemini/writer.py::_line",
+        "text.replace('\\u2028', '\\\\u2028').replace('\\u2029', '\\\\u2029')",
+        "text",
+        (f"{WRITER}::test_a_line_has_no_separators_inside",),
+    ),
+    Mutant(
+        "a compaction written for Gemini CLI keeps everything",
+        "ST-9",
+        "exchange/gemini/writer.py::_Writer._write_compaction",
+        "first is not None and at >= first",
+        "True",
+        (f"{WRITER}::test_a_kept_reply_needs_no_answer_to_the_summary",),
+    ),
+)
