@@ -7,7 +7,7 @@ NODE := .node
 # Many tests wait for processes and syncs, so three workers use two cores better than two do.
 PROCESSES ?= 3
 
-.PHONY: help demo test test-faults quick check lint docs coverage coverage-pure release fmt bench bench-peers mutants clean system
+.PHONY: help demo test test-faults test-tools quick check lint docs coverage coverage-pure release fmt bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -51,6 +51,12 @@ RIGS := tests/faults tests/stores/faults tests/laws/test_journals.py tests/laws/
 
 test-faults: $(VENV)/.ready system  ## all fault rigs, on real devices too; writes their figures into docs/reliability.md
 	$(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "faults or not faults" $(RIGS) --write-figures
+
+# The real agents, installed into .tools/ in pinned versions (up to 2.5 GB for all of them) and run against a scripted model.
+TOOLS ?= all
+
+test-tools: $(VENV)/.ready system $(NODE)/.ready  ## the real agents, installed in .tools/; writes docs/crash-comparison.md (TOOLS="pi gemini": some)
+	$(BIN)/pytest -m real_tools --tools "$(TOOLS)" tests/real_tools --write-comparison
 
 quick: lint  ## the linters and the tests of the pure packages: under 40 s, for the inner loop
 	$(BIN)/pytest -q -n $(PROCESSES) $(QUICK)
@@ -113,4 +119,4 @@ mutants: $(VENV)/.ready system  ## plant every known bug and see a named test tu
 	$(BIN)/python -m tests.mutants
 
 clean:  ## remove what was made
-	rm -rf $(VENV) $(PEERS) $(NODE) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(NODE) .tools build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

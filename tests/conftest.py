@@ -14,7 +14,7 @@ from tests.replays import Woken
 from tests.signals import let_children_begin_with_defaults
 from wakelog.runtime.lease import hold_lease
 
-pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.faults.figures", "tests.real_tools.options"]
 
 let_children_begin_with_defaults()
 # Without deadlines, and without the check that examples are made quickly: no result depends on how long something

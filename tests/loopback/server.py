@@ -121,11 +121,22 @@ class Loopback:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", "0")))
+                body = self._read_body()
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 self._send(loopback._next(Asked(self.path, headers, body)))
 
             do_GET = do_POST  # noqa: N815 - the port's own name
+            do_HEAD = do_POST  # noqa: N815 - the port's own name
+
+            def _read_body(self) -> bytes:
+                if "chunked" not in self.headers.get("transfer-encoding", ""):
+                    return self.rfile.read(int(self.headers.get("content-length", "0")))
+                pieces: list[bytes] = []
+                while size := int(self.rfile.readline().partition(b";")[0], 16):
+                    pieces.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                return b"".join(pieces)
 
             def _send(self, answer: Answer) -> None:
                 self.send_response(answer.status)
@@ -133,6 +144,8 @@ class Loopback:
                     self.send_header(name, value)
                 self.send_header("transfer-encoding", "chunked")
                 self.end_headers()
+                if self.command == "HEAD":
+                    return
                 try:
                     self._play(answer.acts)
                 except (BrokenPipeError, ConnectionResetError):
