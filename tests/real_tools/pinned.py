@@ -172,7 +172,6 @@ class OpenCode(PinnedTool):
     name, title, version = "opencode", "OpenCode", "1.18.33"
     npm = "opencode-ai@1.18.33"
     program = "node_modules/.bin/opencode"
-    runs_on_node = True
     data_folder = ".local/share/opencode"
     wire = "chat"
 
