@@ -1,6 +1,7 @@
 """Lists of messages for tests: one for each API, with everything that the API has."""
 
 import json
+from typing import Any
 
 from tests.exchange.samples import MemoryFile
 from wakelog.exchange.message_lists import reader
@@ -9,7 +10,7 @@ from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Message
 
 URL = "data:image/png;base64,QQ=="
-CHAT = [
+CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": URL}}]},
     {
@@ -26,7 +27,7 @@ CHAT = [
     {"role": "assistant", "content": "One file."},
     {"role": "user", "content": "Thanks"},
 ]
-RESPONSES = [
+RESPONSES: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "input_text", "text": "Look"}, {"type": "input_image", "image_url": URL}]},
     {"type": "reasoning", "id": "rs1", "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "enc"},
@@ -43,7 +44,7 @@ RESPONSES = [
     },
     {"role": "user", "content": "Thanks"},
 ]
-ANTHROPIC = [
+ANTHROPIC: list[dict[str, Any]] = [
     {
         "role": "user",
         "content": [
@@ -69,7 +70,7 @@ ANTHROPIC = [
     {"role": "assistant", "content": [{"type": "text", "text": "One file."}]},
     {"role": "user", "content": [{"type": "text", "text": "Thanks"}]},
 ]
-LISTS = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
+LISTS: dict[str, list[dict[str, Any]]] = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
 
 
 def sessions(value, *, lines=False):
@@ -93,7 +94,7 @@ def messages(entries):
 
 def told(entries):
     """Return what was said, called and answered: what must be the same however a list is written."""
-    names: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str | None, str], str] = {}
     for entry in entries:
         if not isinstance(entry, Message):
             continue

@@ -59,7 +59,7 @@ def plain(text):
 
 def loaded_by_aider(text):
     """Return the messages that Aider makes of a chat history: by the mark of each line, output left out."""
-    found = []
+    found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("# "):
             continue
@@ -141,7 +141,7 @@ def thoughts_of(nodes):
 
 def figures_of(nodes):
     """Return models and usages of the replies that have something to read; None for what a cancelled one left."""
-    found = []
+    found: list[tuple[str | None, Usage | None] | None] = []
     for node in nodes:
         if isinstance(node, Cancelled) and joined(node.content):
             found.append(None)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -91,7 +92,7 @@ def test_the_same_list_in_every_kind_of_file_is_the_same_session(name, tool):
 
 
 def test_the_other_fields_of_a_request_are_kept():
-    request = {
+    request: dict[str, Any] = {
         "model": "claude-x",
         "max_tokens": 9,
         "system": "Be brief.",
@@ -158,7 +159,7 @@ def test_items_of_responses_keep_what_the_api_takes_back():
 
 def test_replies_of_anthropic_keep_signatures_usage_and_model():
     usage = {"input_tokens": 5, "output_tokens": 6, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 8}
-    reply = {
+    reply: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",

@@ -4,6 +4,7 @@ The types of the vendors' SDKs, and the rules for pairs and roles that the tests
 """
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -60,7 +61,7 @@ def flat(text):
 
 def expected_of(session, api):
     """Return texts, calls and results of a context, in order. Anthropic lets the user begin."""
-    said = []
+    said: list[tuple[str, str, list[Any]]] = []
     context = context_of(session)
     if api == "anthropic" and context[0].role == "assistant":
         said.append(("prompt", flat(OMITTED), []))
@@ -80,7 +81,7 @@ def expected_of(session, api):
 def read_of(document):
     """Return the same of a list that was read."""
     ((_, items),) = sessions(document)
-    said = []
+    said: list[tuple[str, str, list[Any]]] = []
     for item in items:
         match item:
             case ImportedEntry(body=Message(message=Reply() as reply)):
@@ -95,7 +96,7 @@ def read_of(document):
 
 def merged(said):
     """Return the same with texts, calls and images joined where a kind follows itself: roles have to alternate."""
-    found = []
+    found: list[tuple[str, str, list[Any]]] = []
     for kind, text, rest in said:
         if found and found[-1][0] == kind:
             found[-1] = (kind, found[-1][1] + text, [*found[-1][2], *rest])
