@@ -187,6 +187,17 @@ def test_an_output_of_several_lines_is_one():
     assert [text for _, text in conversation(entries)] == ["Go", "Good", "Next"]
 
 
+def test_the_command_line_of_aider_may_have_several_lines():
+    """Aider says how it was started, with the prompt of `--message`, before anything else."""
+    command = "> /bin/aider --message One\n\ntwo\n> three\n#### four\nfive  \n"
+    entries = bodies(start() + command + said(*HEAD) + typed("One\n\ntwo") + answered("Good"))
+    assert customs(entries, "aider:output")[:2] == [
+        "/bin/aider --message One\n\ntwo\n> three\n#### four\nfive",
+        HEAD[0],
+    ]
+    assert [text for _, text in conversation(entries)] == ["One\n\ntwo", "Good"]
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -90,7 +90,7 @@ def test_a_written_session_grows_in_aider_and_comes_back(server, tool):
     assert texts == ["And now?", "Next answer.", "What happened?"]
 
 
-def test_reasoning_and_prompts_of_aider_are_read(server, tool):
+def test_prompts_and_answers_of_aider_are_read(server, tool):
     server.play([Say("# Title\n\n#### Section\n\n> quoted\n\n```\n#### code\n```")])
     tool.run("One\n\ntwo")
     store = MemoryStore()

@@ -11,8 +11,9 @@ such lines too, so Aider itself reads headings and quotations in it as prompts a
   a later chat, the count of tokens behind an answer, and a prompt behind two empty lines, which is how one follows an
   answer directly.
 
-An output may have several lines, of which only the first has the mark. A chat that wakelog wrote says so in an output
-(`WRITTEN`). There no line of an answer begins with a mark: such lines have one more space before them.
+An output may have several lines, of which only the first has the mark and only the last has the spaces.
+A chat that wakelog wrote says so in an output (`WRITTEN`). There no line of an answer begins with a mark: such lines
+have one more space before them.
 """
 
 import re
@@ -39,6 +40,7 @@ _FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)\Z", re.DOTALL)
 _TOKEN_LIMIT = re.compile(r"Model \S+ has hit a token limit!")
 _ESCAPED = re.compile(r" *(?:# |> |#### )")
 _ANSWER_CHARS_MAX = LINE_BYTES_MAX
+_LOOKED_AT = 200
 
 RecordKind: TypeAlias = Literal["start", "input", "output", "answer"]
 
@@ -98,7 +100,7 @@ def chat_records(lines: Iterable[SourceLine]) -> Iterator[ChatRecord | BadRecord
 
 
 class _Records:
-    """Splits lines into records. Holds one record, and two lines that come next."""
+    """Splits lines into records. Holds one record, and some lines that come next."""
 
     def __init__(self, lines: Iterable[SourceLine]) -> None:
         self._source = iter(lines)
@@ -111,7 +113,7 @@ class _Records:
         self._empty: list[str] = [""]
         self._fences: list[str] = []
         self._started = ""
-        self._has_breaks = False
+        self._has_breaks: bool | None = None
         self._is_written = False
         self._is_continued = False
 
@@ -122,7 +124,6 @@ class _Records:
                 yield from self._end()
                 yield line
             elif line.is_blank:
-                self._is_continued = False
                 self._empty.append(line.text)
             else:
                 yield from self._add(line)
@@ -145,13 +146,16 @@ class _Records:
     # ── what a line is ───────────────────────────────────────────────────────────────────────────
 
     def _add(self, line: _Line) -> Iterator[ChatRecord]:
-        if self._is_continued:
-            self._texts.append(line.text.removesuffix(BREAK))
-            self._is_continued = not line.has_break
+        if self._has_breaks is None and line.text.startswith((INPUT, OUTPUT)):
+            self._has_breaks = line.has_break or self._are_breaks_kept()
+        if self._is_continued and not self._ends_output(line):
+            self._texts.extend((*self._empty, line.text.removesuffix(BREAK)))
+            self._chars += len(line.text) + 1
+            self._is_continued = not line.has_break and self._chars < _ANSWER_CHARS_MAX
         elif (time := self._start(line)) is not None:
             yield from self._begin("start", line, time)
             self._started = time
-            self._has_breaks = self._is_written = False
+            self._has_breaks, self._is_written = None, False
         elif self._is_input(line):
             self._has_breaks = self._has_breaks or line.has_break
             text = _without_mark(line, INPUT)
@@ -163,13 +167,32 @@ class _Records:
             self._has_breaks = self._has_breaks or line.has_break
             text = _without_mark(line, OUTPUT)
             yield from self._begin("output", line, text)
-            self._is_continued = self._has_breaks and not line.has_break and not self._is_written
+            self._is_continued = bool(self._has_breaks) and not line.has_break and not self._is_written
             self._is_written = self._is_written or text == WRITTEN
         elif self._kind == "answer" and self._chars < _ANSWER_CHARS_MAX:
             self._add_text(line)
         else:
             yield from self._begin("answer", line)
             self._add_text(line)
+
+    def _are_breaks_kept(self) -> bool:
+        """Return whether the lines of prompts and output of this chat end with two spaces, by those that come next.
+
+        The first line of an output of several lines has none.
+        """
+        marked: list[bool] = []
+        others: list[bool] = []
+        for at in range(_LOOKED_AT):
+            line = self._peek(at)
+            if line is None or start_time(line.text) is not None:
+                break
+            (marked if line.text.startswith((INPUT, OUTPUT)) else others).append(line.has_break)
+        return any(marked or others)
+
+    def _ends_output(self, line: _Line) -> bool:
+        """Return whether a line does not belong to an output that has not come to its end."""
+        is_prompt = line.text.startswith(INPUT) and line.has_break
+        return bool(self._empty) and (is_prompt or start_time(line.text) is not None)
 
     def _start(self, line: _Line) -> str | None:
         """Return the time if a line starts a chat: an empty line follows, and in a code block an output after that."""
