@@ -20,10 +20,12 @@ from tests.exchange.aider_histories import (
 from tests.exchange.samples import EXPECTED, MemoryFile, account_of, entries_of, needs_samples, sample
 from wakelog.exchange.aider import reader
 from wakelog.exchange.aider.records import ChatRecord, chat_records
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.sessions import ImportedEntry, SkippedRecords
 from wakelog.log.codec import encode
 from wakelog.log.content import Prompt, Reply, Text, Thinking, Usage
 from wakelog.log.entry import Compaction, Message, ModelChange
+from wakelog.stores.memory import MemoryStore
 
 FENCED = (
     "Look:\n\n```markdown\n\n#### A heading  \n\n> quoted  \n\n"
@@ -42,7 +44,8 @@ FENCED = (
         ("The line\n\n# aider chat started at 2026-03-01 10:00:00\n\nbegins a chat.\n", False),
         ("# aider chat started at noon\n", False),
         ("# A heading\n\n#### Another\n> quoted\n", False),
-        ("\n# 2026-03-01 10:00:00.123456\n+Hello\n", True),
+        ("\n# 2026-03-01 10:00:00.123456\n+Hello\n\n# 2026-03-01 10:00:01\n+/add a.py\n", True),
+        ("\n# 2026-03-01 10:00:00.123456\n+SELECT 1;\n", False),
         ("# 2026-03-01 10:00:00\n\nA diary\n", False),
         ("TO LLM 2026-03-01T10:00:00\n-------\nSYSTEM Act\n", True),
         ("TO LLM 2026-03-01T10:00:00\nSYSTEM Act\n", False),
@@ -90,6 +93,14 @@ def test_a_session_that_is_not_read_to_its_end_does_not_disturb_the_next():
     text = chat(typed("One"), answered("1")) + chat(typed("Two"), second=1)
     found = [session.started_ms for session in reader.read_sessions(MemoryFile(text.encode(), NAME))]
     assert len(found) == 2
+
+
+def test_importing_a_grown_history_adds_only_what_is_new():
+    store = MemoryStore()
+    begun = chat(typed("One"), answered("1"))
+    for text, added in ((begun, 8), (begun, 0), (begun + typed("Two") + answered("2"), 3)):
+        source = MemoryFile(text.encode(), NAME)
+        assert [import_session(store, session).added for session in reader.read_sessions(source)] == [added]
 
 
 # ── records ──────────────────────────────────────────────────────────────────────────────────────

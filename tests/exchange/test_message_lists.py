@@ -4,6 +4,7 @@ import itertools
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,12 +21,15 @@ from tests.exchange.message_lists import (
     told,
 )
 from tests.exchange.samples import EXPECTED, account_of, needs_samples, sample
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.message_lists import reader
 from wakelog.exchange.records import Record, json_records
-from wakelog.exchange.sessions import ImportedEntry
+from wakelog.exchange.sessions import ImportedEntry, session_id
 from wakelog.log.codec import encode
 from wakelog.log.content import Image, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Custom, Message
+from wakelog.session import Session
+from wakelog.stores.memory import MemoryStore
 
 # ── detection ────────────────────────────────────────────────────────────────────────────────────
 
@@ -279,6 +283,20 @@ def test_a_list_that_has_grown_gives_the_entries_it_gave_before(name):
         assert certain == whole[: len(certain)]
         assert sessions(LISTS[name][:count])[0][0].origin == sessions(LISTS[name])[0][0].origin
         assert not growing or begun[-1].id not in {entry.id for entry in whole}
+
+
+def test_importing_again_adds_only_what_is_new():
+    """A grown list adds messages, the same one nothing, and another one with the same beginning a branch."""
+    store = MemoryStore()
+    added = []
+    for found in (CHAT[:5], CHAT, CHAT, [*CHAT[:5], {"role": "assistant", "content": "Other."}]):
+        ((session, items),) = sessions(found)
+        added.append(import_session(store, msgspec.structs.replace(session, items=items)).added)
+    assert added == [5, 2, 0, 1]
+    tree = Session(store, store.name(session_id(session.origin.tool, session.origin.id))).read().tree
+    texts = {entry.id: entry.value.message.text for entry in tree.nodes.values() if isinstance(entry.value, Message)}
+    under = {text: texts.get(tree.parent(node) or "") for node, text in texts.items()}
+    assert (under["Other."], under["One file."], texts[tree.head or ""]) == ("a.py", "a.py", "Thanks")
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────

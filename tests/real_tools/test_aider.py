@@ -91,13 +91,15 @@ def test_a_written_session_grows_in_aider_and_comes_back(server, tool):
 
 
 def test_prompts_and_answers_of_aider_are_read(server, tool):
-    server.play([Say("# Title\n\n#### Section\n\n> quoted\n\n```\n#### code\n```")])
+    """The code block has no file name, so Aider says so and asks again by itself: there are two answers."""
+    answer = "# Title\n\n#### Section\n\n> quoted\n\n```\n#### code\n```"
+    server.play([Say(answer)], [Say("Done.")])
     tool.run("One\n\ntwo")
     store = MemoryStore()
     [session] = imported_sessions(store, tool.project / HISTORY)
     continued = continue_with_wakelog(server, store, session, "bash")
     texts = [row.text for row in continued.request.conversation]
-    assert texts == ["One\n\ntwo", "# Title\n\n#### Section\n\n> quoted\n\n```\n#### code\n```", "What happened?"]
+    assert texts == ["One\n\ntwo", answer, "Done.", "What happened?"]
 
 
 def test_a_session_of_a_killed_aider_is_continued_by_wakelog(server, tool):

@@ -13,7 +13,7 @@ import msgspec
 
 from wakelog.exchange.aider.entries import TOOL, command_entry, input_kind
 from wakelog.exchange.aider.records import decoded, too_long
-from wakelog.exchange.records import BadRecord, SourceFile, SourceLine
+from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord, SourceFile, SourceLine
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry, ImportedItem, SessionOrigin, entry_id
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message
@@ -22,6 +22,13 @@ from wakelog.log.timestamps import iso_timestamp, parse_ms
 _TIME = re.compile(r"# (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\s*\Z")
 # Inputs that are compared with one prompt: answers to questions stand between them.
 _SEARCHED_MAX = 50
+
+
+_LINE_COST = 64
+_COMMAND = re.compile(
+    r"\+/(add|architect|ask|chat-mode|clear|code|commit|context|copy-context|diff|drop|exit|git|help|lint|load|ls|map"
+    r"|model|models|paste|quit|read-only|reset|run|save|settings|test|tokens|undo|voice|web)\b"
+)
 
 
 class Input(msgspec.Struct, frozen=True, gc=False):
@@ -49,19 +56,28 @@ def is_input_history(text: str) -> bool:
     return len(lines) > 1 and _TIME.match(lines[0]) is not None and lines[1].startswith("+")
 
 
+def has_commands(text: str) -> bool:
+    """Return whether an input history has a command of Aider. Any program with prompt_toolkit may write the rest."""
+    return any(_COMMAND.match(line) for line in text.split("\n"))
+
+
 def inputs(lines: Iterable[SourceLine]) -> Iterator[Input | BadRecord]:
     """Yield the inputs of an input history, in order. Lines that belong to none are bad records."""
-    time, first, texts = "", 0, list[str]()
+    time, first, size, texts = "", 0, 0, list[str]()
     for line in lines:
         text = decoded(line)
         if line.raw is None:
             yield too_long(line)
         elif text.startswith("+") and time:
             texts.append(text[1:])
+            size += len(text) + _LINE_COST
+            if size > LINE_BYTES_MAX:
+                yield Input(time, "\n".join(texts), first)
+                size, texts = 0, []
         elif found := _TIME.match(text):
             if texts:
                 yield Input(time, "\n".join(texts), first)
-            time, first, texts = found[1], line.number, []
+            time, first, size, texts = found[1], line.number, 0, []
         elif text.strip():
             yield BadRecord(line.number, line.offset, line.size, f"not an input: {text[:80]}")
     if texts:

@@ -17,7 +17,7 @@ import msgspec
 from wakelog.exchange.aider.entries import TOOL, reply_parts
 from wakelog.exchange.aider.inputs import timestamp_of_local
 from wakelog.exchange.aider.records import decoded, too_long
-from wakelog.exchange.records import BadRecord, SourceFile, SourceLine
+from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord, SourceFile, SourceLine
 from wakelog.exchange.sessions import (
     ForeignSession,
     ImportedEntry,
@@ -33,6 +33,8 @@ from wakelog.log.timestamps import parse_ms
 _EVENT = re.compile(r"(TO LLM|LLM RESPONSE) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\s*\Z")
 _SEPARATOR = "-------"
 _ROLE = re.compile(r"([A-Z]{4,})(?: |\Z)")
+_LINE_COST = 200
+_SEEN_MAX = 200_000
 _REPEATED = "an earlier request of the session has it"
 
 
@@ -66,9 +68,13 @@ class _Call(msgspec.Struct):
     messages: list[_Said]
     response: _Said | None = None
     response_time: str = ""
+    size: int = 0
 
     def add(self, text: str, event: re.Match[str] | None) -> bool:
         """Add a line; return whether there was a place for it."""
+        self.size += len(text) + _LINE_COST
+        if self.size > LINE_BYTES_MAX:
+            return False
         if event and self.response is None:
             self.response, self.response_time = _Said("ASSISTANT", []), event[2]
         elif self.response is not None:
@@ -141,9 +147,17 @@ class _Calls:
                     yield call
                 call = _Call(event[2], [])
             elif (call is None or not call.add(text, event)) and text.strip():
-                self.bad.append(BadRecord(line.number, line.offset, line.size, f"not a message: {text[:80]}"))
+                self._add_bad(line, text)
         if call is not None:
             yield call
+
+    def _add_bad(self, line: SourceLine, text: str) -> None:
+        """Add a line without a place; lines one after the other are one bad record."""
+        last = self.bad[-1] if self.bad else None
+        if last is not None and last.offset + last.size + 1 == line.offset:
+            self.bad[-1] = msgspec.structs.replace(last, size=last.size + 1 + line.size)
+        else:
+            self.bad.append(BadRecord(line.number, line.offset, line.size, f"no place for {text[:80]}"))
 
 
 class _SessionItems:
@@ -190,6 +204,8 @@ class _SessionItems:
             if said.digest in self._seen or (said.role == "USER" and self._is_prompt(said.text)):
                 repeated += 1
                 continue
+            if len(self._seen) > _SEEN_MAX:
+                self._seen.clear()
             self._seen.add(said.digest)
             text = said.text
             if said.role == "USER":

@@ -17,7 +17,13 @@ from collections.abc import Iterator
 import msgspec
 
 from wakelog.exchange.aider.entries import TOOL, ChatReader, input_kind, model_of
-from wakelog.exchange.aider.inputs import InputTimes, is_input_history, read_input_sessions, timestamp_of_local
+from wakelog.exchange.aider.inputs import (
+    InputTimes,
+    has_commands,
+    is_input_history,
+    read_input_sessions,
+    timestamp_of_local,
+)
 from wakelog.exchange.aider.llm_history import is_llm_history, read_llm_sessions
 from wakelog.exchange.aider.records import START, ChatRecord, chat_records, start_time
 from wakelog.exchange.records import BadRecord, SourceFile
@@ -31,15 +37,18 @@ _RESTORED = "Restored previous conversation history."
 _CHAT_NAME, _INPUT_NAME = "chat.history.md", "input.history"
 _NO_PROMPT = "a run without a prompt or an answer"
 _HEAD_BYTES = 16_384
+_HEAD_RECORDS_MAX = 10_000
+_IDS_MAX = 100_000
 
 
 def is_aider_text(text: str) -> bool:
     """Return whether the beginning of a text file is that of one of Aider's histories.
 
     A text that only mentions one is none: the line that starts a chat is the first, or it stands between empty lines
-    and output of Aider follows.
+    and output of Aider follows. Other programs write input histories of the same form: one of Aider has a command of
+    Aider in it.
     """
-    if is_input_history(text) or is_llm_history(text):
+    if (is_input_history(text) and has_commands(text)) or is_llm_history(text):
         return True
     if START not in text:
         return False
@@ -150,7 +159,8 @@ class _Chats:
                 self._held = record
                 return _Run(tuple(head), is_session=False)
             head.append(record)
-            if isinstance(record, ChatRecord) and record.kind in ("input", "answer"):
+            is_said = isinstance(record, ChatRecord) and record.kind in ("input", "answer")
+            if is_said or len(head) >= _HEAD_RECORDS_MAX:
                 return _Run(tuple(head), is_session=True)
         return _Run(tuple(head), is_session=False) if head else None
 
@@ -163,6 +173,8 @@ class _Chats:
         texts = [f"{record.kind}\0{record.text}" for record in run.head if isinstance(record, ChatRecord)]
         digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
         name = f"{run.time.replace(' ', 'T') or 'unknown'}-{digest}"
+        if len(self._ids) > _IDS_MAX:
+            self._ids.clear()
         self._ids[name] += 1
         return name if self._ids[name] == 1 else f"{name}-{self._ids[name]}"
 

@@ -39,8 +39,12 @@ _START = re.compile(re.escape(START) + r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)\Z", re.DOTALL)
 _TOKEN_LIMIT = re.compile(r"Model \S+ has hit a token limit!")
 _ESCAPED = re.compile(r" *(?:# |> |#### )")
-_ANSWER_CHARS_MAX = LINE_BYTES_MAX
 _LOOKED_AT = 200
+# Limits for files that are made to use up memory.
+_RECORD_SIZE_MAX = LINE_BYTES_MAX
+_LINE_COST = 64
+_EMPTY_MAX = 1_000
+_FENCES_MAX = 100
 
 RecordKind: TypeAlias = Literal["start", "input", "output", "answer"]
 
@@ -108,7 +112,7 @@ class _Records:
         self._kind: RecordKind | None = None
         self._line = 0
         self._texts: list[str] = []
-        self._chars = 0
+        self._size = 0
         # Empty lines since the last one with text. The beginning of a file counts as one.
         self._empty: list[str] = [""]
         self._fences: list[str] = []
@@ -124,7 +128,8 @@ class _Records:
                 yield from self._end()
                 yield line
             elif line.is_blank:
-                self._empty.append(line.text)
+                if len(self._empty) < _EMPTY_MAX:
+                    self._empty.append(line.text)
             else:
                 yield from self._add(line)
                 self._empty = []
@@ -150,8 +155,8 @@ class _Records:
             self._has_breaks = line.has_break or self._are_breaks_kept()
         if self._is_continued and not self._ends_output(line):
             self._texts.extend((*self._empty, line.text.removesuffix(BREAK)))
-            self._chars += len(line.text) + 1
-            self._is_continued = not line.has_break and self._chars < _ANSWER_CHARS_MAX
+            self._size += len(line.text) + _LINE_COST
+            self._is_continued = not line.has_break and self._size < _RECORD_SIZE_MAX
         elif (time := self._start(line)) is not None:
             yield from self._begin("start", line, time)
             self._started = time
@@ -159,8 +164,9 @@ class _Records:
         elif self._is_input(line):
             self._has_breaks = self._has_breaks or line.has_break
             text = _without_mark(line, INPUT)
-            if self._kind == "input" and not self._empty:
+            if self._kind == "input" and not self._empty and self._size < _RECORD_SIZE_MAX:
                 self._texts.append(text)
+                self._size += len(text) + _LINE_COST
             else:
                 yield from self._begin("input", line, text)
         elif self._is_output(line):
@@ -169,7 +175,7 @@ class _Records:
             yield from self._begin("output", line, text)
             self._is_continued = bool(self._has_breaks) and not line.has_break and not self._is_written
             self._is_written = self._is_written or text == WRITTEN
-        elif self._kind == "answer" and self._chars < _ANSWER_CHARS_MAX:
+        elif self._kind == "answer" and self._size < _RECORD_SIZE_MAX:
             self._add_text(line)
         else:
             yield from self._begin("answer", line)
@@ -248,7 +254,7 @@ class _Records:
         if self._texts:
             self._texts.extend(self._empty)
         self._texts.append(line.text)
-        self._chars += len(line.text) + 1
+        self._size += len(line.text) + _LINE_COST
         found = _FENCE.match(line.text)
         if found is None or (found[1][0] == "`" and "`" in found[2]):
             return
@@ -257,9 +263,9 @@ class _Records:
             self._fences.append(mark)
         elif mark[0] == self._fences[-1][0] and len(mark) >= len(self._fences[-1]):
             # Models put code blocks with a language into code blocks.
-            if words:
+            if words and len(self._fences) < _FENCES_MAX:
                 self._fences.append(mark)
-            else:
+            elif not words:
                 self._fences.pop()
 
     def _end(self) -> Iterator[ChatRecord]:
@@ -270,7 +276,7 @@ class _Records:
             if self._kind == "answer" and is_written:
                 text = unescaped(text)
             yield ChatRecord(self._kind, text, self._line, is_written)
-        self._kind, self._texts, self._chars = None, [], 0
+        self._kind, self._texts, self._size = None, [], 0
         self._fences, self._is_continued = [], False
 
 

@@ -309,6 +309,8 @@ class _Writer:
     def _output(self, text: str) -> str:
         self._is_after_reply = False
         lines = text.splitlines() or [""]
+        if len(lines) > 1:
+            self.losses.add("output", "each of its lines is written as one")
         return "".join(f"{OUTPUT}{line.strip()}".rstrip() + f"{BREAK}\n" for line in lines)
 
 

@@ -35,6 +35,8 @@ TOOL = "messages"
 """The name of the reader. The origin of a session says which API its list is for."""
 # Messages before the first one of the user, and the one behind it.
 _HEAD_MAX = 50
+# A document with more values than this would take many times its size in memory.
+_COMMAS_MAX = 2_000_000
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -140,8 +142,11 @@ def _lists_of_lines(source: SourceFile) -> Iterator[_List]:
 
 def _lists_of(line: SourceLine) -> Iterator[_List]:
     """Yield the lists of one JSON value: a list of messages, a request, or a list of requests."""
+    raw = line.raw or b""
+    if raw.count(b",") > _COMMAS_MAX:
+        return
     try:
-        value = msgspec.json.decode(line.raw or b"", type=list[msgspec.Raw] | dict[str, msgspec.Raw])
+        value = msgspec.json.decode(raw, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
         if isinstance(value, dict):
             yield from _request(value)
             return
