@@ -1,0 +1,1 @@
+"""The format of Aider: `reader.py` has what the rest of wakelog uses."""

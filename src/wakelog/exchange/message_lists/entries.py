@@ -1,0 +1,254 @@
+"""The messages of one list as entries of wakelog, each under the one before it.
+
+Messages have no ids. An entry is identified by the session and a digest of its message and all messages before it. So a
+list that has grown adds only what is new, and a list that differs from some message on is a branch there.
+
+Responses has no replies but items. Items of the model that follow each other are one reply: reasoning, then text, then
+calls. A text behind a text, or reasoning behind a text, begins the next one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from wakelog.decide.assembly import with_unique_call_ids
+from wakelog.exchange.message_lists.parts import (
+    item_parts,
+    plain_part,
+    plain_parts,
+    reply_parts,
+    stop_reason_of,
+    text_field,
+    usage_of,
+)
+from wakelog.exchange.message_lists.shapes import (
+    ANTHROPIC,
+    CALL_TYPES,
+    MODEL_ITEM_TYPES,
+    RESULT_TYPES,
+    SYSTEM_ROLES,
+    digest,
+    is_message,
+    without_cache_marks,
+)
+from wakelog.exchange.records import BadRecord, JsonRecord
+from wakelog.exchange.sessions import ImportedEntry, ImportedItem, entry_id
+from wakelog.log.content import AnyPart, JsonObject, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.entry import Custom, KnownBody, Message
+
+_REPLY_CONTENT = ("refusal", "tool_calls", "function_call", "reasoning", "reasoning_content")
+_KNOWN_FIELDS: Mapping[str, frozenset[str]] = {
+    "user": frozenset(("role", "content", "type", "id", "status")),
+    "tool": frozenset(("role", "content", "tool_call_id", "name")),
+    "function": frozenset(("role", "content", "name")),
+    "assistant": frozenset(
+        ("role", "content", "type", "id", "model", "stop_reason", "usage", "status", "phase", *_REPLY_CONTENT)
+    ),
+}
+
+
+class _Call(msgspec.Struct):
+    """A tool call that a result may name: its reply, and its id and name there."""
+
+    reply_id: str
+    call_id: str
+    name: str
+    is_answered: bool = False
+
+
+class _OpenReply(msgspec.Struct):
+    """A reply of Responses to which items may still be added."""
+
+    parts: list[AnyPart]
+    items: int
+    after: str | None = None
+
+    @property
+    def has_text(self) -> bool:
+        return any(isinstance(part, Text) and part.text for part in self.parts)
+
+
+class ListReader:
+    """Turns the messages of one list into entries."""
+
+    def __init__(self, tool: str, session: str, model: str | None) -> None:
+        self._tool = tool
+        self._session = session
+        self._model = model
+        self._number = 0
+        self._digest = ""
+        self._parent = ""
+        self._calls: dict[str, list[_Call]] = {}
+        self._open: _OpenReply | None = None
+
+    def read(self, fields: JsonObject, records: Iterable[JsonRecord]) -> Iterator[ImportedItem]:
+        """Yield the entries of a request's other fields, if there are any, and of its messages."""
+        if fields:
+            # Not part of the digests: a program may change a setting from one request to the next.
+            yield from self._placed([Custom(custom_type=f"{self._tool}:request", data=fields)], digest("", fields))
+        for record in records:
+            if isinstance(record, BadRecord):
+                yield record
+                continue
+            message = without_cache_marks(record.value)
+            if self._open is not None and not self._continues(message):
+                yield from self._close()
+            self._digest = digest(self._digest, message)
+            self._number += 1
+            yield from self._message(message)
+        yield from self._close()
+
+    def _message(self, message: JsonObject) -> Iterator[ImportedItem]:
+        if not is_message(message):
+            return self._verbatim("record", message)
+        role = message.get("role")
+        if role in SYSTEM_ROLES:
+            return self._verbatim("system", message)
+        if role == "user":
+            return self._placed([*self._user(message), *self._rest(message)], self._digest)
+        if role in ("tool", "function"):
+            return self._results(message)
+        if role == "assistant" and not _is_item(message):
+            return self._reply(message)
+        kind = message.get("type")
+        if kind in RESULT_TYPES:
+            result = self._result(message["call_id"], plain_parts(message["output"]))
+            return self._placed([result], self._digest) if result else self._verbatim(str(kind), message)
+        if role == "assistant" or kind in CALL_TYPES | MODEL_ITEM_TYPES or kind == "reasoning":
+            self._add_item(message)
+            return iter(())
+        return self._verbatim(str(kind), message)
+
+    # ── replies ──────────────────────────────────────────────────────────────────────────────────
+
+    def _reply(self, message: JsonObject) -> Iterator[ImportedItem]:
+        is_plain = not message.get("tool_calls") and isinstance(message.get("content"), str)
+        if is_plain and message.keys() <= {"role", "content", "phase"}:
+            # Responses takes such messages too, and calls may follow.
+            self._open = self._open or _OpenReply([], 0)
+            self._open.parts.extend(item_parts(message, None))
+            self._open.items += 1
+            return
+        reply = Reply(
+            content=with_unique_call_ids(reply_parts(message)),
+            model=text_field(message, "model") or self._model,
+            provider="anthropic" if self._tool == ANTHROPIC else "openai-chat",
+            stop_reason=stop_reason_of(message),
+            usage=usage_of(message.get("usage")),
+            request_id=text_field(message, "id"),
+        )
+        yield from self._placed([Message(message=reply), *self._rest(message)], self._digest)
+
+    def _continues(self, message: JsonObject) -> bool:
+        """Return whether an item belongs to the open reply."""
+        assert self._open is not None
+        kind = message.get("type")
+        if not is_message(message):
+            return False
+        if message.get("role") == "assistant":
+            return all(isinstance(part, Thinking) for part in self._open.parts) and _is_open(message)
+        if kind == "reasoning":
+            return not self._open.has_text
+        return kind in CALL_TYPES | MODEL_ITEM_TYPES
+
+    def _add_item(self, item: JsonObject) -> None:
+        self._open = self._open or _OpenReply([], 0)
+        self._open.parts.extend(item_parts(item, self._open.after))
+        self._open.items += 1
+        if item.get("type") == "reasoning":
+            self._open.after = text_field(item, "id")
+
+    def _close(self) -> Iterator[ImportedItem]:
+        """Yield the open reply. Its id comes from its last item, so it is another one if more items come."""
+        reply, self._open = self._open, None
+        if reply is None:
+            return
+        is_chat = reply.items == 1 and all(isinstance(part, Text) and not part.bound for part in reply.parts)
+        provider = "anthropic" if self._tool == ANTHROPIC else "openai-chat" if is_chat else "openai"
+        body = Reply(content=with_unique_call_ids(reply.parts), model=self._model, provider=provider)
+        yield from self._placed([Message(message=body)], self._digest, records=reply.items)
+
+    # ── users and results ────────────────────────────────────────────────────────────────────────
+
+    def _user(self, message: JsonObject) -> list[KnownBody]:
+        """Return the prompt of a message; tool results of Anthropic are in it too."""
+        content = message.get("content")
+        if not isinstance(content, list):
+            return [Message(message=Prompt(content=plain_parts(content)))]
+        bodies: list[KnownBody] = []
+        parts: list[AnyPart] = []
+        for block in content:
+            if block.get("type") == "tool_result" and isinstance(block.get("tool_use_id"), str):
+                if parts:
+                    bodies.append(Message(message=Prompt(content=tuple(parts))))
+                    parts = []
+                is_error = block.get("is_error") is True
+                found = self._result(block["tool_use_id"], plain_parts(block.get("content")), is_error=is_error)
+                bodies.append(found or Custom(custom_type=f"{self._tool}:tool_result", data=block))
+            else:
+                parts.append(plain_part(block))
+        if parts or not bodies:
+            bodies.append(Message(message=Prompt(content=tuple(parts))))
+        return bodies
+
+    def _results(self, message: JsonObject) -> Iterator[ImportedItem]:
+        call_id = "function_call" if message.get("role") == "function" else text_field(message, "tool_call_id")
+        result = self._result(call_id or "", plain_parts(message.get("content")))
+        if result is None:
+            return self._verbatim("tool", message)
+        return self._placed([result, *self._rest(message)], self._digest)
+
+    def _result(self, call_id: str, content: tuple[AnyPart, ...], *, is_error: bool = False) -> Message | None:
+        """Return the result of the last call with an id that has none yet; None if there is no such call."""
+        call = next((call for call in reversed(self._calls.get(call_id, ())) if not call.is_answered), None)
+        if call is None:
+            return None
+        call.is_answered = True
+        return Message(
+            message=ToolResult(
+                content=content,
+                tool_call_id=call.call_id,
+                tool_name=call.name,
+                reply_id=call.reply_id,
+                status="error" if is_error else None,
+                is_error=is_error,
+            )
+        )
+
+    # ── places ───────────────────────────────────────────────────────────────────────────────────
+
+    def _rest(self, message: Mapping[str, Any]) -> list[KnownBody]:
+        """Return the fields of a message without a counterpart, as an entry behind it."""
+        known = _KNOWN_FIELDS.get(str(message.get("role")), frozenset())
+        rest = {key: value for key, value in message.items() if key not in known and value not in (None, [], {})}
+        return [Custom(custom_type=f"{self._tool}:fields", data=rest)] if rest else []
+
+    def _verbatim(self, kind: str, message: JsonObject) -> Iterator[ImportedItem]:
+        return self._placed([Custom(custom_type=f"{self._tool}:{kind}", data=message)], self._digest)
+
+    def _placed(self, bodies: Iterable[KnownBody], key: str, *, records: int = 1) -> Iterator[ImportedItem]:
+        """Yield entries with ids and parents. The first one accounts for the record."""
+        for at, body in enumerate(bodies):
+            stamp = entry_id(self._tool, f"{self._session}:{self._number}:{key}" + (f":{at}" if at else ""))
+            placed = msgspec.structs.replace(body, id=stamp, parent_id=self._parent or None)
+            yield ImportedEntry(placed, records=0 if at else records, is_verbatim=isinstance(body, Custom) and at == 0)
+            self._parent = stamp
+            if isinstance(placed, Message) and isinstance(placed.message, Reply):
+                self._remember(stamp, placed.message.tool_calls)
+
+    def _remember(self, reply_id: str, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            self._calls.setdefault(call.id, []).append(_Call(reply_id, call.id, call.name))
+
+
+def _is_item(message: Mapping[str, Any]) -> bool:
+    """Return whether a message of the model is an item of Responses."""
+    content = message.get("content")
+    kinds = {part.get("type") for part in content} if isinstance(content, list) else set()
+    return bool(kinds & {"output_text", "refusal"}) and "stop_reason" not in message and "tool_calls" not in message
+
+
+def _is_open(message: Mapping[str, Any]) -> bool:
+    """Return whether a message of the model may be one of several items of a reply."""
+    return _is_item(message) or message.keys() <= {"role", "content", "phase"}
