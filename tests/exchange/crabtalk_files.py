@@ -78,6 +78,10 @@ def folder_of(lines: list[Any], meta: Any = META, handle: str = HANDLE, **others
 
 
 def database_of(messages: list[Any], events: list[Any], **row: Any) -> MemoryDatabase:
+    return MemoryDatabase(filled_database(messages, events, **row), "crabtalk.db")
+
+
+def filled_database(messages: list[Any], events: list[Any], **row: Any) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     cells = {"handle": HANDLE, **META, **row}
@@ -87,9 +91,9 @@ def database_of(messages: list[Any], events: list[Any], **row: Any) -> MemoryDat
         stored = value if isinstance(value, str | bytes | None) else json.dumps(value)
         connection.execute("INSERT INTO session_messages VALUES (?, ?, ?)", (HANDLE, number, stored))
     for number, value in enumerate(events):
-        stored = (HANDLE, number, "", "", json.dumps(value))
-        connection.execute("INSERT INTO session_events VALUES (?, ?, ?, ?, ?)", stored)
-    return MemoryDatabase(connection, "crabtalk.db")
+        row_of_event = (HANDLE, number, "", "", json.dumps(value))
+        connection.execute("INSERT INTO session_events VALUES (?, ?, ?, ?, ?)", row_of_event)
+    return connection
 
 
 def put(key: str, value: bytes, column: int = 1, operation: int = 0) -> bytes:
@@ -111,15 +115,14 @@ def session_puts(messages: list[Any], events: list[Any], handle: str = HANDLE, *
 def store_bytes(records: list[bytes], *, snapshot_after: int | None = None, tail: bytes = b"") -> bytes:
     """Return a store with a snapshot of the keys behind some of the records."""
     body, index = b"", b""
-    count = at = size = 0
+    at = size = 0
     for number, record in enumerate(records):
         if number == snapshot_after:
             at, size = 32 + len(body), 4 + len(index)
-            body += struct.pack("<I", count) + index
+            body += struct.pack("<I", number) + index
         (key_size,) = struct.unpack_from("<I", record, 2)
         key = record[6 : 6 + key_size]
         index += struct.pack("<BI", record[1], len(key)) + key + struct.pack("<Q", 32 + len(body))
-        count += 1
         body += record
     return b"CRMEM\0" + struct.pack("<IHIQQ", 1, 0, 0, at, size) + body + tail
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -45,9 +46,9 @@ from wakelog.log.entry import Compaction, Custom
 MESSAGES = [*run(1)[0], *run(2, call=True)[0], *run(3)[0]]
 EVENTS = [*run(1)[1], *run(2, call=True)[1], *run(3)[1]]
 LINES = [line for each in (run(1), run(2, call=True), run(3)) for part in each for line in part]
-FORMS = {
-    "file": lambda lines: file_of(lines),
-    "folder": lambda lines: folder_of(lines),
+FORMS: dict[str, Any] = {
+    "file": file_of,
+    "folder": folder_of,
     "database": lambda lines: database_of(*apart(lines)),
     "store": lambda lines: store_of(session_puts(*apart(lines))),
 }
@@ -137,7 +138,7 @@ def test_forms_of_one_session_have_the_same_ids():
 @pytest.mark.parametrize("form", FORMS)
 def test_a_grown_session_gives_the_same_entries_again(form):
     """Rule 2. A reply imported in the middle of a write lacks the usage and the model that follow it."""
-    before = []
+    before: list[tuple[str, str, str]] = []
     for end in range(1, len(LINES) + 1):
         session = only(FORMS[form](LINES[:end]))
         now = [(body.id, body.parent_id, body.type) for body in bodies_of(list(session.items))]
@@ -342,7 +343,8 @@ def test_strange_records_never_raise(lines, form):
 @few
 @given(json_values, st.lists(json_values, max_size=4))
 def test_random_values_never_raise(meta, lines):
-    for source in (folder_of(lines, meta), file_of(lines, meta=meta), store_of(session_puts(lines, lines))):
+    sources = [folder_of(lines, meta), file_of(lines, meta=meta), store_of(session_puts(lines, lines))]
+    for source in sources:
         for session in reader.read_sessions(source):
             list(session.items)
 

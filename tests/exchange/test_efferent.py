@@ -285,7 +285,8 @@ def full(schema):
 
 @pytest.mark.parametrize("schema", [CURRENT, OLDER])
 def test_a_grown_database_gives_the_same_entries_again(schema):
-    database, before = Database(schema).conversation(), []
+    database = Database(schema).conversation()
+    before: list[object] = []
     for step in full(schema):
         step(database)
         bodies = bodies_of(list(database.session().items))

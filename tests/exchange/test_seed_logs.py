@@ -38,7 +38,7 @@ def printed(number):
     """Return the blocks of JSON lines that a document prints."""
     assert SEEDS is not None
     [path] = SEEDS.glob(f"{number}_*.txt")
-    blocks = [[]]
+    blocks: list[list[bytes]] = [[]]
     for line in path.read_bytes().split(b"\n"):
         if line.startswith(b'{"'):
             blocks[-1].append(line + b"\n")
@@ -307,11 +307,6 @@ def test_strange_records_never_raise(form):
 @pytest.mark.parametrize("module", [session_structures, event_sourced])
 def test_other_logs_are_not_taken_for_one(module):
     name = module.__name__.rpartition(".")[2]
-    for head in (
-        [],
-        [[]],
-        [{"type": "session", "seq": 0, "id": "s", "v": 1}],
-        [META],
-        [{"type": "user", "payload": 1}],
-    ):
+    heads: list[list[object]] = [[], [[]], [{"type": "session", "seq": 0, "id": "s", "v": 1}], [META]]
+    for head in [*heads, [{"type": "user", "payload": 1}]]:
         assert not getattr(module, f"is_{name}")(head)

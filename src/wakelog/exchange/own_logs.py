@@ -34,10 +34,9 @@ _OWN_FIELDS = ("v", "seq", "h")
 
 def is_own_log(head: Sequence[Any]) -> bool:
     """Return whether the first records of a file are those of a wakelog log: a header with fields of the store."""
-    first = head[0] if head else None
-    match first:
-        case {"type": "session", "id": str()}:
-            return any(field in first for field in _OWN_FIELDS)
+    match head:
+        case [{"type": "session", "id": str(), **rest}, *_]:
+            return any(field in rest for field in _OWN_FIELDS)
     return False
 
 

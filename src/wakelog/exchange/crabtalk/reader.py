@@ -80,11 +80,10 @@ def read_sessions(source: SourceFile | SourceDatabase) -> Iterator[ForeignSessio
     """Yield the sessions of a file, of the folder of a `meta` file, of a database, or of a store."""
     if hasattr(source, "rows"):
         return _database_sessions(cast("SourceDatabase", source))
-    file = cast("SourceFile", source)
-    first = next(file.lines(), None)
+    first = next(source.lines(), None)
     if first is not None and first.raw is not None and first.raw.startswith(MAGIC):
-        return _store_sessions(file)
-    return _folder_session(file) if _name_of(file.path) == "meta" else _file_session(file)
+        return _store_sessions(source)
+    return _folder_session(source) if _name_of(source.path) == "meta" else _file_session(source)
 
 
 def _foreign(session: str, path: str, meta: JsonObject, items: Iterable[ImportedItem]) -> ForeignSession:
