@@ -271,13 +271,12 @@ def test_a_database_has_the_summary_in_its_row():
 
 def test_events_belong_to_the_run_with_their_calls():
     """A rewind deleted the messages of run 2 and 3; their events remain."""
-    kept, events = run(5, call=True)
-    found = bodies_of(list(only(database_of([*run(1)[0], *kept], [*EVENTS, *events])).items))
-    order = [
-        body.data["ts"] if isinstance(body, Custom) and "ts" in body.data else type(body).__name__ for body in found
-    ]
-    assert order[-3:] == [event["ts"] for event in events]
-    assert order.count("Message") == 6
+    runs = [run(1), run(5, call=True), run(6)]
+    kept, events = ([line for each in runs for line in each[part]] for part in (0, 1))
+    found = checked(only(database_of(kept, [*EVENTS, *events[1:]])), 1 + len(kept) + len(EVENTS) + len(events) - 1)
+    counted = [reply.usage.input_tokens for reply in messages(found, Reply) if reply.usage is not None]
+    assert counted == [1, 5, 6]
+    assert [body.data["ts"] for body in of_type(found, Custom)[1:]] == [each["ts"] for each in [*EVENTS, *events[1:]]]
 
 
 # ── store ────────────────────────────────────────────────────────────────────────────────────────

@@ -107,6 +107,9 @@ def test_a_log_that_differs_is_refused(there, here, session, tmp_path):
     assert isinstance(done.error, Conflict)
     assert "is a different log in the target store" in done.error.message
     assert (done.added, log_of(here, session.id)) == (0, raw)
+    Session(here, session.id).say("continued here")
+    [done] = import_own_log(here, exported(tmp_path, changed))
+    assert isinstance(done.error, Conflict)
 
 
 def test_an_older_copy_changes_nothing(there, here, session, tmp_path):

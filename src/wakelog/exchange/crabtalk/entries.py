@@ -88,7 +88,8 @@ class LineReader:
     def _run(self, run: list[Line]) -> Iterator[ImportedItem]:
         """Yield the entries of a run; what its events say about a reply or a result is added to these."""
         events = [object_of(line.value) for line in run if _is_event(line.value)]
-        done = next((event for event in reversed(events) if event["event"] == "done"), {})
+        # Events of runs whose messages were deleted may follow.
+        done = next((event for event in events if event["event"] == "done"), {})
         durations = {
             text_of(event.get("call_id")): count_of(event.get("duration_ms"))
             for event in events
