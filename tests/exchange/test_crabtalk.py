@@ -38,6 +38,7 @@ from tests.exchange.samples import (
     needs_samples,
     sample,
 )
+from wakelog.errors import UsageError
 from wakelog.exchange.crabtalk import reader
 from wakelog.exchange.records import BadRecord
 from wakelog.log.content import Image, Prompt, Reply, Thinking, ToolResult, Usage
@@ -245,6 +246,31 @@ def test_without_the_memory_the_metadata_has_the_last_summary():
     summaries = [body.summary for body in of_type(found, Compaction)]
     assert summaries == ["[archived context unavailable: n-1]", "Last"]
     assert context_texts(found) == ["Last", "new"]
+
+
+class TooLarge(MemoryFile):
+    """A file that is larger than a reader may take."""
+
+    def content(self, limit=0):
+        raise UsageError(f"{self.path} is too large")
+
+
+class Folder(MemoryFile):
+    """The metadata of a session with a step, and perhaps a memory, that are too large."""
+
+    def list_beside(self, relative):
+        return [*super().list_beside(relative), TooLarge(b"", "step-000009")]
+
+    def beside(self, relative):
+        return TooLarge(b"", relative) if relative.startswith("..") else super().beside(relative)
+
+
+def test_files_that_are_too_large_are_reported():
+    steps = {"step-000000": json.dumps({"archive_name": "n", "archived_at": "x"}).encode()}
+    items = list(only(Folder(json.dumps(META).encode(), f"/h/{HANDLE}/meta", steps)).items)
+    assert account_of(items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 1}
+    assert items[-1].reason == "step-000009 is too large"
+    assert of_type(bodies_of(items), Compaction)[0].summary == "[archived context unavailable: n]"
 
 
 def test_a_store_keeps_the_events_of_deleted_messages():

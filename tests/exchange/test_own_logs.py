@@ -7,7 +7,7 @@ import pytest
 
 from wakelog import Session, open_store
 from wakelog.errors import Conflict, NotASession, NotFound
-from wakelog.exchange.own_logs import import_own_log, is_own_log
+from wakelog.exchange.own_logs import import_own_log, is_own_log, is_own_log_file
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.lines import split_lines
 from wakelog.reading import read_log
@@ -61,6 +61,12 @@ def exported(tmp_path, raw, name="export.jsonl"):
 def test_a_log_is_recognised_by_its_header(first, expected):
     assert is_own_log([first]) is expected
     assert not is_own_log([])
+
+
+def test_a_file_is_recognised_by_its_first_line(there, session, tmp_path):
+    assert is_own_log_file(file_of(there, session))
+    for raw in (b"", b"SQLite format 3\0", b'{"type":"session","id":"s","seq":0}', b"[1]\n", b"{\n"):
+        assert not is_own_log_file(exported(tmp_path, raw))
 
 
 def test_a_log_is_imported_as_itself(there, here, session):

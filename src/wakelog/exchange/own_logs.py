@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from wakelog.errors import BadId, NotASession, NotFound
+from wakelog.exchange.chains import json_cell
 from wakelog.exchange.files import DiskFile
 from wakelog.exchange.importing import Account, ImportedSession
 from wakelog.exchange.records import BadRecord
@@ -38,6 +39,13 @@ def is_own_log(head: Sequence[Any]) -> bool:
         case [{"type": "session", "id": str(), **rest}, *_]:
             return any(field in rest for field in _OWN_FIELDS)
     return False
+
+
+def is_own_log_file(path: str) -> bool:
+    """Return whether a file is a log of wakelog itself, by its first line."""
+    first = next(split_lines([next(DiskFile(path).blocks(), b"")]), None)
+    found = json_cell(first.raw, 1) if first is not None and first.ended else None
+    return is_own_log([found])
 
 
 def import_own_log(store: Store, path: str, *, dry_run: bool = False) -> Iterator[ImportedSession]:

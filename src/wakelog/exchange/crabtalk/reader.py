@@ -17,8 +17,10 @@ metadata.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, cast
 
+from wakelog.errors import UsageError
 from wakelog.exchange.chains import EntryChain, json_cell, object_of, text_of
 from wakelog.exchange.crabtalk.entries import TOOL, Line, LineReader
 from wakelog.exchange.crabtalk.runs import Run, event_runs, matched, message_runs
@@ -170,14 +172,21 @@ def _file_items(source: SourceFile, session: str) -> Iterator[ImportedItem]:
 
 
 def _folder_session(source: SourceFile) -> Iterator[ForeignSession]:
-    meta = json_cell(source.content(), 0)
+    meta = _file_value(source, 0)
     known = {} if isinstance(meta, BadRecord) else meta
     name = (["session", *_parts_of(source.path)])[-2]
     session = name if _ULID.fullmatch(name) else f"{name}@{text_of(known.get('created_at'))}"
     steps = [file for file in source.list_beside(".") if _name_of(file.path).startswith("step-")]
     archives = _FolderArchives(source, steps, text_of(known.get("summary")))
-    lines = (Line(json_cell(file.content(), number)) for number, file in enumerate(steps))
+    lines = (Line(_file_value(file, number)) for number, file in enumerate(steps))
     yield _foreign(session, source.path, known, _items(session, Line(meta), lines, archives.text))
+
+
+def _file_value(file: SourceFile, number: int) -> Any:
+    try:
+        return json_cell(file.content(), number)
+    except UsageError as error:
+        return BadRecord(number, 0, 0, error.message)
 
 
 class _FolderArchives:
@@ -190,18 +199,23 @@ class _FolderArchives:
 
     def text(self, name: str) -> str | None:
         """Return the text of a compaction: from the memory, or from the metadata, which has that of the last one."""
-        memory = self._source.beside("../../memory.db")
-        found = memory_archive(memory.content(FILE_BYTES_MAX), name) if memory is not None else None
-        if found is None and self._summary and self._is_last(name):
+        found = memory_archive(self._memory, name)
+        if found is None and self._summary and name == self._last_name:
             return self._summary
         return found
 
-    def _is_last(self, name: str) -> bool:
-        for file in reversed(self._steps):
-            value = object_of(json_cell(file.content(), 0))
-            if "archive_name" in value:
-                return bool(value["archive_name"] == name)
-        return False
+    @cached_property
+    def _memory(self) -> bytes:
+        memory = self._source.beside("../../memory.db")
+        try:
+            return memory.content(FILE_BYTES_MAX) if memory is not None else b""
+        except UsageError:
+            return b""
+
+    @cached_property
+    def _last_name(self) -> Any:
+        values = (object_of(_file_value(file, 0)) for file in reversed(self._steps))
+        return next((value["archive_name"] for value in values if "archive_name" in value), None)
 
 
 # ── messages and events apart ────────────────────────────────────────────────────────────────────
