@@ -156,12 +156,22 @@ def test_ids_of_calls_repeat_in_each_run(database):
     assert messages(bodies, ToolResult)[0].reply_id == bodies[2].id
 
 
-def test_a_handoff_brief_is_not_a_prompt(database):
-    brief = "[System note: the earlier history of this conversation has been handed off]\n\nS"
-    database.say("user", brief, at=1).say("user", "Go on", at=2)
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("handoff", "[System note: the earlier history of this conversation has been handed off]\n\nS"),
+        ("mission", "[Overall mission — the human's request this whole effort serves.]\nM"),
+        ("inbox", "[inbox · message from coder]\nDone"),
+        ("corrective", "Your previous reply could not be parsed: no JSON"),
+        ("repetition", "You've called the same tool(s) with the same arguments"),
+        ("gate", "The independent verifier reviewed the swarm's work and it is NOT acceptable yet."),
+    ],
+)
+def test_what_efferent_says_itself_is_not_a_prompt(database, kind, words):
+    database.say("user", words, at=1).say("user", "[inbox · message from you]\nGo on", at=2)
     bodies = checked(database.session(), 3)
-    assert [note.custom_type for note in messages(bodies, Note)] == ["efferent:handoff"]
-    assert [prompt.text for prompt in messages(bodies, Prompt)] == ["Go on"]
+    assert [(note.custom_type, note.text) for note in messages(bodies, Note)] == [(f"efferent:{kind}", words)]
+    assert [prompt.text for prompt in messages(bodies, Prompt)] == ["[inbox · message from you]\nGo on"]
 
 
 def test_what_cannot_be_mapped_is_kept_or_reported(database):

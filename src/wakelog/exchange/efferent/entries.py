@@ -38,7 +38,16 @@ from wakelog.log.entry import Compaction, Message, Spawned
 
 TOOL = "efferent"
 Row: TypeAlias = JsonObject
-_HANDOFF = "[System note: the earlier history of this conversation"
+# How texts begin that efferent puts into the role of the user itself.
+_ADDED_TEXTS = {
+    "handoff": "[System note: the earlier history of this conversation",
+    "mission": "[Overall mission — the human's request",
+    "inbox": "[inbox · message from ",
+    "corrective": "Your previous reply could not be parsed: ",
+    "repetition": "You've called the same tool(s) ",
+    "gate": "The independent verifier reviewed the swarm's work",
+}
+_OWN_MESSAGE = "[inbox · message from you]"
 _ROW_COLUMNS = ("id", "conversation_id", "node_id", "position", "role", "content", "created_at")
 _JSON_COLUMNS = ("seed", "files_changed", "usage", "reasons", "stop_reason")
 
@@ -202,9 +211,10 @@ _KNOWN = {
 
 def _prompt(text: str) -> Prompt | Note:
     content = (Text(text=text),) if text else ()
-    if text.startswith(_HANDOFF):
-        return Note(content=content, custom_type=f"{TOOL}:handoff")
-    return Prompt(content=content)
+    kind = next((kind for kind, beginning in _ADDED_TEXTS.items() if text.startswith(beginning)), None)
+    if kind is None or text.startswith(_OWN_MESSAGE):
+        return Prompt(content=content)
+    return Note(content=content, custom_type=f"{TOOL}:{kind}")
 
 
 def _reply_part(part: Any) -> AnyPart:

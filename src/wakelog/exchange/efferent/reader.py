@@ -4,9 +4,9 @@ What becomes what:
 - A conversation is a session. A node of the context tree (`context_nodes`, older databases only) is the run of a
   sub-agent and a session of its own; its parent is the session with the call of `run_agent` whose result names it, else
   the node or conversation above it. The reply with that call gets a `spawned` annotation.
-- The rows of messages are prompts, replies and tool results, in the order of their positions. A handoff brief that
-  efferent put into the role of the user is a note. A row that efferent itself could not decode is reported, or kept
-  verbatim if it is JSON.
+- The rows of messages are prompts, replies and tool results, in the order of their positions. What efferent itself put
+  into the role of the user, such as a handoff brief, the mission of a sub-agent or a message of another agent, is a
+  note. A row that efferent itself could not decode is reported, or kept verbatim if it is JSON.
 - A checkpoint is a compaction, placed by its time. Rows behind its position that were there already are kept.
 - Verdicts of the gate, and the outcome of a node, are kept verbatim, placed by their time.
 - The row of a conversation or node is a `custom` entry with the columns that efferent never changes. Title and model
