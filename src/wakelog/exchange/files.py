@@ -54,6 +54,11 @@ class DiskFile:
         with self._chunks() as chunks:
             yield from _lines(chunks)
 
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the content in blocks, decompressed."""
+        with self._chunks() as chunks:
+            yield from chunks
+
     def content(self, limit: int = LINE_BYTES_MAX) -> bytes:
         """See `SourceFile`."""
         pieces: list[bytes] = []

@@ -1,0 +1,1 @@
+"""Sessions of crabtalk (crabtalk/crabtalk)."""

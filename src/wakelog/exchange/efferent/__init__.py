@@ -1,0 +1,1 @@
+"""Sessions of efferent (xandreeddev/efferent)."""
