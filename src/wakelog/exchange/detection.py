@@ -2,11 +2,14 @@
 
 Names are not trusted: any tool may call its file `session.jsonl`. A file that only looks like a known one is refused
 with its name, and one that no reader knows is refused with what was looked for.
+A reader module has a function for each kind of source that its format has. `is_NAME` gets the first records of a file,
+or the one document in it; `is_NAME_text` gets the beginning of a text, `is_NAME_store` the first bytes and size of a
+file, `is_NAME_database` a database.
 """
 
 import importlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
@@ -14,17 +17,38 @@ import msgspec
 
 from wakelog.errors import NotASession, UsageError
 from wakelog.exchange.files import DiskDatabase, DiskFile
-from wakelog.exchange.records import Record, json_records
+from wakelog.exchange.records import JsonRecord, Record, json_records
 from wakelog.exchange.sessions import ForeignSession
 from wakelog.exchange.sync_index import Signature
 
+READERS = {
+    "claude_code": "claude_code.reader",
+    "codex": "codex.reader",
+    # Before pi: a session of OpenClaw is one of pi with more in it.
+    "openclaw": "openclaw",
+    "pi": "pi.reader",
+    "opencode": "opencode.reader",
+    "gemini": "gemini.reader",
+    "goose": "goose.reader",
+    "efferent": "efferent.reader",
+    "crabtalk": "crabtalk.reader",
+    "aider": "aider.reader",
+    "event_sourced": "seed_logs.event_sourced",
+    "session_structures": "seed_logs.session_structures",
+    # Last: most formats have messages of this form somewhere.
+    "message_list": "message_lists.reader",
+}
+"""The module of each reader, in the order in which they are asked."""
+# Formats that keep records outside the folder of a session: a folder that its path has then, and how many folders up.
+_FOLDERS_UP = {"opencode": ("/session/", 2), "gemini": ("/chats/", 2), "crabtalk": ("/sessions/", 2)}
 _SQLITE_MAGIC = b"SQLite format 3\0"
+_HEAD_BYTES = 16 * 1024
 _HEAD_RECORDS = 20
 _DOCUMENT_BYTES_MAX = 256 << 20
-# In this order: a session of OpenClaw is one of pi with more in it.
-_FILE_READERS = ("claude_code", "codex", "openclaw", "pi", "opencode")
-_DATABASE_READERS = ("opencode", "openclaw")
-_KNOWN = "sessions of Claude Code, Codex, pi, OpenCode and OpenClaw are known"
+_KNOWN = (
+    "sessions of Claude Code, Codex, pi, OpenCode, OpenClaw, Gemini CLI, Goose, Aider, efferent and crabtalk, lists of "
+    "messages, and logs of wakelog are known"
+)
 
 
 class DetectedSource:
@@ -80,38 +104,51 @@ def detect(path: str) -> DetectedSource:
     `UsageError` for a file that is recognised and cannot be imported.
     """
     file = DiskFile(path)
-    if _starts_with(file, _SQLITE_MAGIC):
+    start = next(file.blocks(), b"")[:_HEAD_BYTES]
+    if start.startswith(_SQLITE_MAGIC):
         return _detect_database(path)
-    head = _head(file)
-    if head is None:
-        raise NotASession(f"{path} has no JSON in it", hint=_KNOWN)
-    for name in _FILE_READERS:
-        reader = _load(name)
-        if getattr(reader, f"is_{name}")(head):
-            return DetectedSource(reader, _with_root(file, name))
-    refused = _load("codex").why_refused(head) or _own_log(path, head)
+    found = _reader_of(file, start)
+    if found is not None:
+        name, reader = found
+        return DetectedSource(reader, _with_root(file, name))
+    refused = _refusal(file, start)
     if refused:
         raise UsageError(f"{path}: {refused}")
     raise NotASession(f"{path} is not a known session", hint=_KNOWN)
 
 
-def _own_log(path: str, head: list[Any]) -> str | None:
-    first = head[0] if head and isinstance(head[0], dict) else {}
-    is_own = first.get("type") == "session" and "seq" in first
-    return f"this is a log of wakelog itself; `wakelog show {path}` shows it" if is_own else None
+def _reader_of(file: DiskFile, start: bytes) -> tuple[str, ModuleType] | None:
+    """Return the reader that knows a file, and its name."""
+    head = _head(file)
+    text = start.decode("utf-8", "replace")
+    questions: tuple[tuple[str, tuple[object, ...]], ...] = (
+        *([("is_{}", (head,))] if head is not None else []),
+        ("is_{}_store", (start, file.size)),
+        ("is_{}_text", (text,)),
+    )
+    for question, given in questions:
+        for name in READERS:
+            reader = _load(name)
+            ask: Callable[..., bool] | None = getattr(reader, question.format(name), None)
+            if ask is not None and ask(*given):
+                return name, reader
+    return None
 
 
-def _starts_with(file: DiskFile, magic: bytes) -> bool:
-    with open(file.path, "rb") as opened:
-        return opened.read(len(magic)) == magic
+def _refusal(file: DiskFile, start: bytes) -> str | None:
+    """Return why a file that is recognised is not imported; None for one that is not recognised."""
+    head = _head(file)
+    because: str | None = _load("codex").why_refused(head) if head is not None else None
+    return because or _load("crabtalk").why_refused(start, file.size)
 
 
 def _detect_database(path: str) -> DetectedSource:
     database = DiskDatabase(path)
     try:
-        for name in _DATABASE_READERS:
+        for name in READERS:
             reader = _load(name)
-            if getattr(reader, f"is_{name}_database")(database):
+            ask: Callable[[DiskDatabase], bool] | None = getattr(reader, f"is_{name}_database", None)
+            if ask is not None and ask(database):
                 return DetectedSource(reader, database)
         refused = _load("opencode").refusal(database)
         if refused is None and _load("codex").is_state_database(database.tables):
@@ -128,24 +165,35 @@ def _detect_database(path: str) -> DetectedSource:
 def _head(file: DiskFile) -> list[Any] | None:
     """Return the first records of a file, or the whole document if it is one; None if there is no JSON."""
     lines = itertools.islice(file.lines(), 2 * _HEAD_RECORDS)
-    head = [found.value for found in json_records(lines) if isinstance(found, Record)][:_HEAD_RECORDS]
-    if head:
-        return head
+    found = list(json_records(lines))
+    records = _values(found)
+    if found and isinstance(found[0], Record):
+        return records
+    # A document that is written over many lines has lines that are records by accident, such as `{}`.
+    document = _document(file)
+    if document is None:
+        return records or None
+    return document if isinstance(document, list) else [document]
+
+
+def _values(found: Sequence[JsonRecord]) -> list[Any]:
+    return [record.value for record in found if isinstance(record, Record)][:_HEAD_RECORDS]
+
+
+def _document(file: DiskFile) -> Any | None:
     if file.size > _DOCUMENT_BYTES_MAX:
         return None
     try:
-        document = msgspec.json.decode(file.content(_DOCUMENT_BYTES_MAX))
+        return msgspec.json.decode(file.content(_DOCUMENT_BYTES_MAX))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return document if isinstance(document, list) else [document]
 
 
 def _with_root(file: DiskFile, name: str) -> DiskFile:
     """Return a file that may name files in the folders its format keeps records in."""
-    return file.below(up=2) if name == "opencode" and "/session/" in file.path.replace("\\", "/") else file
+    folder, up = _FOLDERS_UP.get(name, ("", 0))
+    return file.below(up=up) if folder and folder in file.path.replace("\\", "/") else file
 
 
 def _load(name: str) -> ModuleType:
-    return importlib.import_module(
-        "wakelog.exchange.openclaw" if name == "openclaw" else f"wakelog.exchange.{name}.reader"
-    )
+    return importlib.import_module(f"wakelog.exchange.{READERS[name]}")

@@ -12,7 +12,10 @@ import msgspec
 from wakelog.folders import home_folder
 
 # Files that may be sessions. Others are not opened when a folder is searched.
-_ENDINGS = (".jsonl", ".jsonl.zst", ".json", ".db", ".sqlite")
+_ENDINGS = (
+    *(".jsonl", ".jsonl.zst", ".json", ".db", ".sqlite", ".crmem"),
+    *(".aider.chat.history.md", ".aider.llm.history"),
+)
 # Folders of tools that hold no sessions, or copies of them in another form.
 _NO_SESSIONS = frozenset({"node_modules", ".git", "file-history", "snapshot", "tool-results", "blobs", "log", "logs"})
 
@@ -52,6 +55,10 @@ PLACES = (
         ".openclaw",
         ("agents/*/sessions/*.jsonl", "agents/*/agent/openclaw-agent.sqlite"),
     ),
+    Place("gemini-cli", "GEMINI_DIR", ".gemini", ("tmp/*/chats/session-*.json*", "tmp/*/logs.json")),
+    Place("goose", "GOOSE_DATA_DIR", ".local/share/goose", ("sessions/sessions.db", "sessions/*.jsonl")),
+    Place("efferent", "EFFERENT_DIR", ".efferent", ("efferent.db", "smith.db")),
+    Place("crabtalk", "CRABTALK_HOME", ".crabtalk", ("store.crmem", "sessions/*.jsonl", "sessions/*/meta")),
 )
 
 
@@ -69,11 +76,18 @@ def folder_of(tool: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _with_data_folders(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment with the folders of tools that follow `XDG_DATA_HOME`."""
+    """Return the environment with a variable for each folder that is moved by a variable of a folder above it."""
+    moved = dict(environ)
     data = environ.get("XDG_DATA_HOME")
-    if not data or not os.path.isabs(data):
-        return environ
-    return {**environ, "OPENCODE_DATA_DIR": os.path.join(data, "opencode")}
+    if data and os.path.isabs(data):
+        moved |= {"OPENCODE_DATA_DIR": os.path.join(data, "opencode"), "GOOSE_DATA_DIR": os.path.join(data, "goose")}
+    if root := environ.get("GOOSE_PATH_ROOT"):
+        moved["GOOSE_DATA_DIR"] = os.path.join(root, "data")
+    if home := environ.get("GEMINI_CLI_HOME"):
+        moved["GEMINI_DIR"] = os.path.join(home, ".gemini")
+    if home := environ.get("EFFERENT_HOME"):
+        moved["EFFERENT_DIR"] = os.path.join(home, ".efferent")
+    return moved
 
 
 def session_files(paths: Iterable[str]) -> Iterator[str]:

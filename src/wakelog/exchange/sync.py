@@ -11,8 +11,10 @@ import msgspec
 from wakelog.errors import NotASession, StoreError, UsageError, WakelogError
 from wakelog.exchange.detection import DetectedSource, detect
 from wakelog.exchange.importing import Account, ImportedSession, import_session
+from wakelog.exchange.own_logs import TOOL as OWN_TOOL
+from wakelog.exchange.own_logs import import_own_log, is_own_log_file
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
-from wakelog.exchange.sync_index import SyncIndex
+from wakelog.exchange.sync_index import SyncIndex, signature_of
 from wakelog.log.ids import IdTable
 from wakelog.ports.stores import Store
 from wakelog.session import Session
@@ -49,6 +51,8 @@ def _has_session(store: Store, session: str) -> bool:
 
 
 def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
+    if is_own_log_file(path):
+        return _import_own(store, path, index, dry_run=dry_run)
     tool = ""
     try:
         with detect(path) as source:
@@ -63,6 +67,18 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+
+
+def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
+    """Import a log of wakelog itself, as the session that it is."""
+    try:
+        signature = {path: signature_of(path)}
+        done = tuple(import_own_log(store, path, dry_run=dry_run))
+    except (WakelogError, OSError) as error:
+        return ImportedFile(path=path, status="failed", tool=OWN_TOOL, error=_as_wakelog_error(path, error))
+    if index is not None and not dry_run and all(each.error is None for each in done):
+        index.remember(path, signature, [each.session for each in done])
+    return ImportedFile(path=path, status="imported", tool=OWN_TOOL, sessions=done)
 
 
 def _stored_entries(store: Store, source: DetectedSource) -> Callable[[str], bool]:
