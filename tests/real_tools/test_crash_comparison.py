@@ -6,7 +6,7 @@ What the other agents do is recorded, not judged: only the rig is checked, so th
 import pytest
 
 from tests.loopback import ModelServer
-from tests.real_tools.crash_comparison import COMPARED, PROMPT, crash_in_stream, crash_in_tool
+from tests.real_tools.crash_comparison import COMPARED, LAST_WORD, PROMPT, crash_in_stream, crash_in_tool
 from tests.real_tools.running import RealTool
 
 TOOLS = [pytest.param(name, marks=pytest.mark.real_tools(*([name] if name != "wakelog" else []))) for name in COMPARED]
@@ -50,3 +50,4 @@ def test_killed_in_mid_stream(name, server, tool, record_crash):
     if name == "wakelog":
         assert crash.on_disk == ("prompt", "text")
         assert any(kind == "user" and PROMPT in text for kind, text in crash.told)
+        assert LAST_WORD in tool.run_with("show", "@latest").stdout
