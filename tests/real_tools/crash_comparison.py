@@ -5,6 +5,7 @@ wakelog is killed in the same way, with the same model server and the same comma
 """
 
 import datetime as dt
+import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -103,7 +104,7 @@ def crash_in_tool(tool: RealTool, server: ModelServer, command: HeldCommand) -> 
     if command.is_running:
         command.finish()
     has_session, rows = _resume(tool, server)
-    told = tuple((row.kind, _shown(row.text, command.folder)) for row in rows)
+    told = _from_prompt(rows, command.folder, {command.text: "COMMAND"})
     ran_again = command.effects.count("begun") > 1
     return Crash(
         tool=tool.pinned.name,
@@ -128,7 +129,7 @@ def crash_in_stream(tool: RealTool, server: ModelServer) -> Crash:
     pause.release()
     on_disk = stored(tool, marks)
     has_session, rows = _resume(tool, server)
-    told = tuple((row.kind, _shown(row.text, tool.home)) for row in rows)
+    told = _from_prompt(rows, tool.home.parent, {})
     return Crash(tool=tool.pinned.name, place="stream", on_disk=on_disk, has_session=has_session, told=told)
 
 
@@ -163,12 +164,20 @@ def _wait(condition: Callable[[], bool], limit_s: float = GRACE_S) -> None:
     """Wait until something holds, or until the time is over: an agent tells no one when it has written a file."""
     end = time.monotonic() + limit_s
     while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
-def _shown(text: str, folder: Path) -> str:
-    """Return a text for the document: one line, short, and without the folder of this run."""
-    line = " ".join(text.replace(str(folder), "FOLDER").split())
+def _from_prompt(rows: Sequence[Row], folder: Path, replaced: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return rows for the document, from the first prompt on: what is before it are instructions of the agent."""
+    first = next((number for number, row in enumerate(rows) if PROMPT in row.text), 0)
+    return tuple((row.kind, _shown(row.text, {**replaced, str(folder): "FOLDER"})) for row in rows[first:])
+
+
+def _shown(text: str, replaced: Mapping[str, str]) -> str:
+    """Return a text for the document: one line, short, and without what is different in each run."""
+    for old, new in replaced.items():
+        text = text.replace(json.dumps(old)[1:-1], new)
+    line = " ".join(text.split())
     return line if len(line) <= _TEXT_CHARS else f"{line[:_TEXT_CHARS]}…"
 
 
@@ -178,11 +187,13 @@ _HEAD = """# Crash comparison
 
 What an agent and its model know after `kill -9`. Each agent was installed as a package, pointed at the same scripted
 model server on this machine, killed, and resumed with the prompt "What happened?": once while a shell command that it
-had started was running, and once in the middle of a streamed reply. wakelog was run by the same rig; it first ends the
-interrupted turn, then answers the prompt. The kill came as soon as everything was stored, at the latest 3 seconds after
-the command had begun or the words had been sent. It ended the process group of the agent. "Stored" means that the text
-is in a file or database of the agent, logs left aside. A command that was still there was then let go on to its end, so
-its effect is complete when the agent is resumed.
+had started was running, and once in the middle of a streamed reply. wakelog was run by the same rig; it first settles
+what was interrupted, then answers the prompt.
+
+The kill came as soon as everything was stored, at the latest 3 seconds after the command had begun or the words were
+sent. It ended the process group of the agent. "Stored" means that the text is in a file or database of the agent, logs
+left aside. A command that was still there was then let go on to its end, so its effect is complete when the agent is
+resumed. The command is COMMAND below.
 
 `make test-tools` runs the comparison and writes this page (`tests/real_tools/crash_comparison.py`); an agent that was
 not run keeps its row and the day of its last run. Aider has no tools.

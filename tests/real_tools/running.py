@@ -1,6 +1,5 @@
 """Run a real tool with a home folder and an environment of its own, kill it, and hold a command that it runs."""
 
-import contextlib
 import os
 import select
 import signal
@@ -160,8 +159,9 @@ class HeldCommand:
         self._effects = folder / "effects.txt"
         os.mkfifo(self._news)
         os.mkfifo(self._gate)
-        # Opened first, so that the command never waits for a reader.
+        # Opened first, so that the command never waits for a reader, and only for a line.
         self._reading = os.open(self._news, os.O_RDONLY | os.O_NONBLOCK)
+        self._letting_go = os.open(self._gate, os.O_RDWR | os.O_NONBLOCK)
 
     @property
     def mark(self) -> str:
@@ -173,7 +173,7 @@ class HeldCommand:
         """The command line."""
         effects, news = self._effects, self._news
         begin = f"echo begun >> {effects}; echo begun > {news}"
-        return f"{begin}; cat < {self._gate}; echo finished >> {effects}; echo finished > {news}"
+        return f"{begin}; read line < {self._gate}; echo finished >> {effects}; echo finished > {news}"
 
     def wait_until_begun(self) -> None:
         """Wait until the command runs."""
@@ -200,15 +200,15 @@ class HeldCommand:
 
     def finish(self) -> None:
         """Let the command, which is running, go on to its end, and wait for that."""
-        os.close(os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK))
+        os.write(self._letting_go, b"go\n")
         assert self._wait_for_news(PATIENCE_S), "the command did not come to its end"
 
     def close(self) -> None:
         """Let the command end if it runs."""
-        # A command that goes on now writes its news into an ordinary file.
+        # Without the two files, no command waits for the other side of one.
         self._news.unlink()
-        with contextlib.suppress(OSError):
-            os.close(os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK))
+        self._gate.unlink()
+        os.close(self._letting_go)
         os.close(self._reading)
 
 
