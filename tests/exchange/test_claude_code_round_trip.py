@@ -11,16 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchange.claude_code_files import check_sessions, source
+from tests.exchange.claude_code_files import SESSION_WITH_A_HOOK, check_sessions, source
 from tests.exchange.generated_sessions import sessions_to_write
 from tests.exchange.samples import EXPECTED, MemoryFile, entries_of, needs_samples, sample
 from tests.exchange.test_claude_code_properties import CONVERSATION, mutated_records, strange_records
 from wakelog.exchange.claude_code.reader import read_sessions
 from wakelog.exchange.claude_code.writer import write_session
+from wakelog.exchange.exporting import session_to_write
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.sessions import ForeignSession
 from wakelog.exchange.writing import SessionToWrite, WrittenSession
 from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import AnyNode, Cancelled, Compaction, Custom, Failed, FaultReport, Message, Node
+from wakelog.stores.memory import MemoryStore
 
 # ── sessions as branches of plain values ─────────────────────────────────────────────────────────
 
@@ -254,8 +257,8 @@ def _second_results(branch):
                 answered.add(call_id)
             case Message(message=Reply() as reply):
                 calls = [call for call in reply.tool_calls if call.id not in answered]
-                named = [{"tool_call_id": call.id, "tool_name": call.name, "reply_id": node.id} for call in calls]
-                return [ToolResult(content="again", status="ok", **each) for each in named]
+                again = ToolResult(content="again", status="ok", tool_call_id="", reply_id=node.id)
+                return [msgspec.structs.replace(again, tool_call_id=call.id, tool_name=call.name) for call in calls]
     return []
 
 
@@ -278,6 +281,16 @@ def _check_import(file):
 
 def test_a_session_of_the_tool_survives():
     _check_import(source(*CONVERSATION))
+
+
+def test_a_session_of_the_tool_survives_in_a_store():
+    """The same with what an import adds, and with the session as it is read from a store."""
+    store = MemoryStore()
+    for records in (CONVERSATION, SESSION_WITH_A_HOOK):
+        (foreign,) = read_sessions(source(*records))
+        session = session_to_write(store, import_session(store, foreign).session)
+        written = check_round_trip(session, is_imported=True)
+        assert written[0].head == plain_read(entries_of(next(read_sessions(source(*records))))).head
 
 
 @needs_samples

@@ -10,7 +10,7 @@ from tests.real_tools.options import MARK
 from tests.real_tools.pinned import PINNED
 from tests.real_tools.running import HeldCommand, RealTool
 
-CRASHES = pytest.StashKey()
+CRASHES = pytest.StashKey[list[crash_comparison.Crash]]()
 
 
 @pytest.fixture

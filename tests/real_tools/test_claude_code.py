@@ -1,6 +1,7 @@
 """ST-9 with the real Claude Code: it continues sessions that wakelog wrote, and wakelog continues one that it left."""
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from wakelog.stores.memory import MemoryStore
 pytestmark = pytest.mark.real_tools("claude-code")
 
 SHELL = "Bash"
-MODEL = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
+MODEL: dict[str, Any] = {"provider": "anthropic", "model": "claude-sonnet-4-5"}
 PIXEL = base64.b64encode(
     bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010806000000 1f15c4890000000d49444154789c6364f8cf500f0003860180"

@@ -6,10 +6,13 @@ What the other agents do is recorded, not judged: only the rig is checked, so th
 import pytest
 
 from tests.loopback import ModelServer
-from tests.real_tools.crash_comparison import COMPARED, PROMPT, crash_in_stream, crash_in_tool
+from tests.real_tools.crash_comparison import COMPARED, LAST_WORD, PROMPT, crash_in_stream, crash_in_tool
 from tests.real_tools.running import RealTool
 
-TOOLS = [pytest.param(name, marks=pytest.mark.real_tools(*([name] if name != "wakelog" else []))) for name in COMPARED]
+
+def marked(*names):
+    """Return tools as parameters; wakelog is always run."""
+    return [pytest.param(name, marks=pytest.mark.real_tools(*([name] if name != "wakelog" else []))) for name in names]
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def tool(compared, server, tmp_path):
     real.close()
 
 
-@pytest.mark.parametrize("name", [param for param in TOOLS if COMPARED[param.values[0]].has_tools])
+@pytest.mark.parametrize("name", marked(*(name for name in COMPARED if COMPARED[name].has_tools)))
 def test_killed_while_a_tool_runs(name, server, tool, held_command, record_crash):
     crash = crash_in_tool(tool, server, held_command)
     record_crash(crash)
@@ -43,10 +46,11 @@ def test_killed_while_a_tool_runs(name, server, tool, held_command, record_crash
         assert "unknown" in crash.outcome
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", marked(*COMPARED))
 def test_killed_in_mid_stream(name, server, tool, record_crash):
     crash = crash_in_stream(tool, server)
     record_crash(crash)
     if name == "wakelog":
         assert crash.on_disk == ("prompt", "text")
         assert any(kind == "user" and PROMPT in text for kind, text in crash.told)
+        assert LAST_WORD in tool.run_with("show", "@latest").stdout

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.loopback import Row
+from tests.loopback import ModelRequest, Row
 from tests.real_tools.crash_comparison import Crash, stored, write
 from tests.real_tools.options import chosen_tools
 from tests.real_tools.pinned import PINNED, PinnedTool
@@ -56,21 +56,15 @@ def test_a_tool_has_a_home_and_an_environment_of_its_own(tmp_path, monkeypatch):
 
 
 def test_tools_are_chosen_by_name():
-    class Config:
-        def __init__(self, asked):
-            self.asked = asked
-
-        def getoption(self, name):
-            return self.asked
-
-    assert chosen_tools(Config("all")) == list(PINNED)
-    assert chosen_tools(Config("pi gemini")) == ["pi", "gemini"]
+    assert chosen_tools("all") == list(PINNED)
+    assert chosen_tools("pi gemini") == ["pi", "gemini"]
     with pytest.raises(pytest.UsageError, match="no tool is called 'nano'"):
-        chosen_tools(Config("pi,nano"))
+        chosen_tools("pi,nano")
 
 
 def test_context_that_tools_add_is_not_spoken():
-    request = type("Request", (), {"conversation": [Row("user", "<system-reminder>x"), Row("user", "Hi")]})
+    rows = (Row("system", "Be"), Row("user", "<system-reminder>x"), Row("user", "Hi"))
+    request = ModelRequest("anthropic", "m", is_streamed=True, is_side=False, rows=rows, tools=(), body={})
     assert spoken_rows(request) == [Row("user", "Hi")]
 
 

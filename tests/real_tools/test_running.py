@@ -22,3 +22,10 @@ def test_it_answers_and_runs_a_command(name, pinned, server, tool):
         assert kinds[0].text == "I look."
         assert "seen-42" in kinds[2].text
         assert server.turns[-1].problems == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_it_has_the_pinned_version(name, pinned, tool):
+    """The versions in the documents are those that the tools report."""
+    ended = tool.run_with("--version")
+    assert pinned.version in f"{ended.stdout}{ended.stderr}"
