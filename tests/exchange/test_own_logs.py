@@ -4,10 +4,12 @@ import json
 import shutil
 
 import pytest
+import zstandard
 
 from wakelog import Session, open_store
 from wakelog.errors import Conflict, NotASession, NotFound
 from wakelog.exchange.own_logs import import_own_log, is_own_log, is_own_log_file
+from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.lines import split_lines
 from wakelog.reading import read_log
@@ -95,6 +97,26 @@ def test_an_exported_file_needs_no_store(there, here, session, tmp_path):
     assert (done.name, done.added) == (session.name, 2)
     assert log_of(here, session.id) == raw
     Session(here, session.id).say("continued here")
+
+
+def test_a_compressed_file_is_imported(there, here, session, tmp_path):
+    raw = log_of(there, session.id)
+    path = exported(tmp_path, zstandard.ZstdCompressor().compress(raw), "export.jsonl.zst")
+    assert is_own_log_file(path)
+    [done] = import_own_log(here, path)
+    assert (done.added, log_of(here, session.id)) == (2, raw)
+
+
+def test_a_line_of_any_size_is_copied(there, session, tmp_path):
+    """Law 12: what is too long to be an entry is copied in slices."""
+    here = open_store("memory:")
+    raw = log_of(there, session.id) + b"x" * (LINE_MAX_BYTES + 5) + b"\n"
+    path = exported(tmp_path, raw)
+    [done] = import_own_log(here, path)
+    assert (done.error, log_of(here, session.id) == raw) == (None, True)
+    Session(here, session.id).say("continued here")
+    [again] = import_own_log(here, path)
+    assert (again.error, again.added) == (None, 0)
 
 
 def test_the_name_of_another_session_is_not_taken(there, here, session, tmp_path):

@@ -18,6 +18,7 @@ from wakelog.exchange.records import BadRecord, Record, SourceLine, json_records
 from wakelog.exchange.sessions import ImportedEntry, entry_id
 from wakelog.log.content import AnyPart, Image, JsonObject, Reply, Text, ToolCall, UnknownPart
 from wakelog.log.entry import Custom, KnownBody, Message, Node
+from wakelog.log.ids import IdTable
 
 _KIND_CHARS = 60
 _COUNT_MAX = 1 << 53
@@ -40,7 +41,7 @@ class EntryChain:
         self.session = session
         self.tip: str | None = None
         """The last node, which the next one goes under; None before the first."""
-        self._used: set[str] = set()
+        self._used = IdTable()
         self._contents: Counter[bytes] = Counter()
         self._calls: dict[str, list[OpenCall]] = {}
 
@@ -99,7 +100,7 @@ class EntryChain:
         while found in self._used:
             number += 1
             found = entry_id(self.tool, f"{key}#{number}")
-        self._used.add(found)
+        self._used.add_ids([found])
         return found
 
     def call(self, call_id: object) -> OpenCall | None:
