@@ -148,7 +148,7 @@ def test_changed_records(records):
 @given(mutated(RECORDS), st.data())
 @settings(max_examples=60)
 def test_changed_records_that_grow(records, data):
-    raw = jsonl(*records)
+    raw = jsonl(metadata(), *records)
     ends = [0, *_line_ends(raw)]
     _check_growth(raw, [*sorted(data.draw(st.lists(st.sampled_from(ends), max_size=4))), len(raw)])
 
