@@ -39,6 +39,7 @@ ACKNOWLEDGEMENT = "Got it. Thanks for the additional context!"
 _DERIVED = frozenset(("sessionId", "projectHash", "startTime", "lastUpdated", "kind", "messages", "summary"))
 _REPEATED = "repeats a message that was recorded before"
 _IN_CALL = "the result is in the record of its call"
+_LISTED = "repeats messages that were recorded before, or has the context of the next prompt"
 _NO_NEWS = "when the session was changed, which the messages say"
 
 
@@ -74,7 +75,7 @@ class EntryReader(MessageReader):
             case {"$set": dict(changes)}:
                 if set(changes) != {"lastUpdated"}:
                     yield from self._flush()
-                kind, why = ("$set messages", _REPEATED) if "messages" in changes else ("$set", _NO_NEWS)
+                kind, why = ("$set messages", _LISTED) if "messages" in changes else ("$set", _NO_NEWS)
                 yield from self._counted(self._changes(changes), kind, why)
             case {"sessionId": str(), "projectHash": str()}:
                 yield from self._flush()
