@@ -379,6 +379,14 @@ def test_a_json_document_has_the_entries_of_the_log():
     assert kept == bodies(metadata(summary="Title"), *records)
 
 
+def test_a_document_on_one_line_is_one_record():
+    items = list(read({**metadata(), "messages": [user("u1", "Go"), "text", model("r1", "Done")]}).items)
+    assert account_of(items) == {"mapped": 0, "verbatim": 1, "skipped": 0, "bad": 0}
+    kept = [item.body for item in items if isinstance(item, ImportedEntry)]
+    assert [message.text for message in messages(kept)] == ["Go", "Done"]
+    assert kept[2].data == "text"
+
+
 def test_strange_messages_of_a_document_are_kept():
     items = list(_documented("text", {"no": "id"}, {"id": "m1", "type": "model", "parts": []}).items)
     assert account_of(items) == {"mapped": 0, "verbatim": 4, "skipped": 0, "bad": 0}

@@ -37,11 +37,12 @@ def import_all(store, tool):
     """
     files = sorted(str(path) for path in tool.data.glob("tmp/*/chats/session-*.jsonl"))
     assert files, "Gemini CLI has written no session"
-    done, stored = [], set()
+    done = []
+    stored: set[str] = set()
     for file in files:
         [foreign] = read_sessions(DiskFile(file), stored.__contains__)
         done.append(import_session(store, foreign))
-        stored |= {entry.id for entry in Session(store, done[-1].name).entries()}
+        stored |= {entry.id for entry in Session(store, done[-1].session).entries()}
     assert len({imported.session for imported in done}) == 1
     assert [imported.added for imported in done[1:]] == [0] * (len(done) - 1)
     return done[0]
