@@ -289,6 +289,22 @@ def test_messages_that_are_dropped_without_a_summary_are_a_reset():
     assert context_texts(entries) == ["C", "D"]
 
 
+def test_an_open_call_is_closed_by_what_gemini_tells_the_model():
+    """A call that wakelog wrote as open has a result for the model only; after a resume it is a message."""
+    call = model("r1", toolCalls=[answered("c1", "Outcome unknown", status="executing")])
+    again = [
+        user("u1", "Go"),
+        model("r1", [function_call("c1")]),
+        {**user("x", [response("c1", "Outcome unknown")]), "id": "r"},
+    ]
+    before = bodies(metadata(), user("u1", "Go"), call)
+    after = bodies(metadata(), user("u1", "Go"), call, changed(messages=again), user("u2", "And?", 5))
+    assert messages(before, ToolResult) == []
+    assert after[: len(before)] == before
+    assert [result.text for result in messages(after, ToolResult)] == ["Outcome unknown"]
+    assert context_texts(after)[-1] == "And?"
+
+
 def test_messages_that_are_recorded_again_with_other_ids_are_known():
     """Masking results records all messages anew before it replaces the list."""
     first = [user("u1", "Look"), model("r1", toolCalls=[answered("c1", "long output")]), model("r2", "Seen", 4)]
@@ -316,10 +332,23 @@ def test_a_prompt_that_failed_is_left_when_the_next_one_comes():
     assert context_texts(bodies(*records, user("u3", "C", 4)))[-2:] == ["B", "C"]
 
 
-def test_a_file_that_a_resume_leaves_has_nothing_new():
-    entries = bodies(metadata(startTime=stamp(9)), changed(messages=[context("Sunday")]))
-    assert [entry.custom_type for entry in entries] == ["gemini-cli:session"]
-    assert entries[0].id == bodies(*conversation())[0].id
+def test_files_that_resumes_leave_have_nothing_new():
+    """Each resume in another minute begins a file of the same session. Its records must not become the head."""
+    known = {entry.id for entry in bodies(*conversation())}
+    warning = {"id": uuid("w1"), "timestamp": stamp(9), "type": "warning", "content": "Old version"}
+    starts = [[metadata(startTime=stamp(second)), changed(messages=[context("Sunday")])] for second in (70, 80)]
+    records = [*starts[0], warning, *starts[1], changed(summary="Third", memoryScratchpad={})]
+    [left] = gemini.read_sessions(MemoryFile(jsonl(*records), "chats/session-y.jsonl"), known.__contains__)
+    items = list(left.items)
+    assert [item.body.id for item in items if isinstance(item, ImportedEntry)] == [bodies(*conversation())[0].id]
+    assert sum(account_of(items).values()) == len(records)
+
+
+def test_what_comes_before_the_first_message_is_kept():
+    warning = {"id": uuid("w1"), "timestamp": stamp(1), "type": "warning", "content": "Old version"}
+    alone, followed = bodies(metadata(), warning), bodies(metadata(), warning, user("u1", "Go"))
+    assert [entry.custom_type for entry in alone] == ["gemini-cli:session", "gemini-cli:warning"]
+    assert followed[:2] == alone
 
 
 def test_ids_that_are_no_uuids_belong_to_their_session():
@@ -348,6 +377,14 @@ def test_a_json_document_has_the_entries_of_the_log():
     assert sum(account_of(items).values()) == 1 + len(records)
     kept = [item.body for item in items if isinstance(item, ImportedEntry)]
     assert kept == bodies(metadata(summary="Title"), *records)
+
+
+def test_a_document_on_one_line_is_one_record():
+    items = list(read({**metadata(), "messages": [user("u1", "Go"), "text", model("r1", "Done")]}).items)
+    assert account_of(items) == {"mapped": 0, "verbatim": 1, "skipped": 0, "bad": 0}
+    kept = [item.body for item in items if isinstance(item, ImportedEntry)]
+    assert [message.text for message in messages(kept)] == ["Go", "Done"]
+    assert kept[2].data == "text"
 
 
 def test_strange_messages_of_a_document_are_kept():

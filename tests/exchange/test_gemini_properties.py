@@ -21,7 +21,7 @@ from tests.exchange.gemini_records import (
 )
 from tests.exchange.pi_records import json_values, messages, mutated
 from tests.exchange.samples import MemoryFile, entries_of, jsonl, needs_samples, sample
-from wakelog.exchange.gemini.placement import aligned
+from wakelog.exchange.gemini.placement import Turn, aligned
 from wakelog.exchange.gemini.reader import is_gemini, read_sessions
 from wakelog.exchange.importing import import_session
 from wakelog.exchange.sessions import session_id
@@ -148,7 +148,7 @@ def test_changed_records(records):
 @given(mutated(RECORDS), st.data())
 @settings(max_examples=60)
 def test_changed_records_that_grow(records, data):
-    raw = jsonl(*records)
+    raw = jsonl(metadata(), *records)
     ends = [0, *_line_ends(raw)]
     _check_growth(raw, [*sorted(data.draw(st.lists(st.sampled_from(ends), max_size=4))), len(raw)])
 
@@ -223,7 +223,7 @@ def test_detection_takes_any_value(value):
 )
 @settings(max_examples=120)
 def test_what_is_equal_is_counted_once(known, recorded):
-    found = aligned(known, recorded)
+    found = aligned([Turn(key, "", "") for key in known], recorded)
     assert recorded[: found.prefix] == known[: found.prefix]
     assert not found.suffix or recorded[-found.suffix :] == known[-found.suffix :]
     assert found.prefix + found.suffix <= min(len(known), len(recorded))

@@ -31,10 +31,18 @@ SHELL = "run_shell_command"
 
 
 def import_all(store, tool):
-    """Import every file in the folder of the sessions; return the session, which is one however many files it has."""
+    """Import every file in the folder of the sessions; return the session, which is one however many files it has.
+
+    A resume in another minute leaves one more file of the session, which has nothing new.
+    """
     files = sorted(str(path) for path in tool.data.glob("tmp/*/chats/session-*.jsonl"))
     assert files, "Gemini CLI has written no session"
-    done = [import_session(store, foreign) for file in files for foreign in read_sessions(DiskFile(file))]
+    done = []
+    stored: set[str] = set()
+    for file in files:
+        [foreign] = read_sessions(DiskFile(file), stored.__contains__)
+        done.append(import_session(store, foreign))
+        stored |= {entry.id for entry in Session(store, done[-1].session).entries()}
     assert len({imported.session for imported in done}) == 1
     assert [imported.added for imported in done[1:]] == [0] * (len(done) - 1)
     return done[0]

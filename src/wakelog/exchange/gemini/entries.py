@@ -39,6 +39,7 @@ ACKNOWLEDGEMENT = "Got it. Thanks for the additional context!"
 _DERIVED = frozenset(("sessionId", "projectHash", "startTime", "lastUpdated", "kind", "messages", "summary"))
 _REPEATED = "repeats a message that was recorded before"
 _IN_CALL = "the result is in the record of its call"
+_LISTED = "repeats messages that were recorded before, or has the context of the next prompt"
 _NO_NEWS = "when the session was changed, which the messages say"
 
 
@@ -74,7 +75,7 @@ class EntryReader(MessageReader):
             case {"$set": dict(changes)}:
                 if set(changes) != {"lastUpdated"}:
                     yield from self._flush()
-                kind, why = ("$set messages", _REPEATED) if "messages" in changes else ("$set", _NO_NEWS)
+                kind, why = ("$set messages", _LISTED) if "messages" in changes else ("$set", _NO_NEWS)
                 yield from self._counted(self._changes(changes), kind, why)
             case {"sessionId": str(), "projectHash": str()}:
                 yield from self._flush()
@@ -131,6 +132,8 @@ class EntryReader(MessageReader):
         for message in messages if isinstance(messages, list) else ():
             if _is_message(message):
                 yield from self._listed(message)
+            else:
+                yield self._verbatim("message", message, self._content_key(message))
 
     def _changes(self, changes: JsonObject) -> Iterator[ImportedEntry]:
         if isinstance(messages := changes.get("messages"), list):
@@ -151,9 +154,8 @@ class EntryReader(MessageReader):
             yield self._verbatim("record", record, self._content_key(record))
             return
         self._visible = min(self._places.get(target, 0), len(self._turns))
-        listed = list(self._places)
-        for dropped in listed[listed.index(target) if target in self._places else 0 :]:
-            del self._places[dropped]
+        while self._places and self._places.popitem()[0] != target:
+            pass
         place = self._node_at(self._visible)
         del self._turns[self._visible :]
         yield self._annotation(Head(target_id=place), self._content_key(record), place, records=1)
@@ -200,7 +202,7 @@ class EntryReader(MessageReader):
         new = shown[0][1] if shown and shown[0][0]["id"] not in self._contents else 0
         is_summarised = bool(new) and len(shown) > 1 and _is_acknowledgement(shown[1][0])
         new += shown[1][1] if is_summarised else 0
-        found = aligned([turn.key for turn in self._turns], flat, new, is_summarised=is_summarised)
+        found = aligned(self._turns, flat, new, is_summarised=is_summarised)
         starts = list(accumulate((len(each) for each in keys), initial=0))[:-1]
         yield from self._shortened(listed)
         match found.kind:

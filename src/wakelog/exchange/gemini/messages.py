@@ -73,6 +73,7 @@ class MessageReader(Placement):
         self._replies: dict[str, set[str]] = {}
         self._contents: dict[str, str] = {}
         """A digest of the last recorded content of each message."""
+        self._last_fields: dict[str, str] = {}
         self._calls: dict[str, Call] = {}
         self._media: set[str] = set()
         self._context: tuple[str, str, Note] | None = None
@@ -146,9 +147,7 @@ class MessageReader(Placement):
 
     def _version_key(self, message: JsonObject) -> str:
         """Return the key of a reply: of the message as it is now."""
-        said = [message.get(name) for name in ("content", "thoughts", "tokens", "model")]
-        calls = [(call.foreign_id, call.name, call.args) for call in calls_of(message)]
-        return f"{self._message_key(message['id'])}:{digest([said, calls])}"
+        return f"{self._message_key(message['id'])}:{digest(message)}"
 
     def _is_stored(self, message: JsonObject) -> bool:
         return self._is_known(entry_id(TOOL, self._version_key(message)))
@@ -171,8 +170,7 @@ class MessageReader(Placement):
         yield from self._context_note()
         yield from self._place_reply(own_id, key, reply, calls, reply_keys(message))
         yield from self._results(message, calls)
-        if rest := self._reply_fields(message, calls):
-            yield self._verbatim("fields", rest, f"{key}:fields", records=0)
+        yield from self._fields(message, key, calls)
         is_lost = message.get("content") == "" and not calls
         if is_lost and (not is_growing or self._is_known(entry_id(TOOL, f"{key}:lost"))):
             lost = Custom(custom_type=f"{TOOL}:lost_call", in_context=True, content=LOST_CALL)
@@ -217,6 +215,14 @@ class MessageReader(Placement):
         )
         yield from self._place(Message(message=body), f"{call.reply_id}:{call.call_id}:result", [f"r:{foreign_id}"])
 
+    def _fields(self, message: JsonObject, key: str, calls: Sequence[CallRecord]) -> Iterator[ImportedEntry]:
+        """Yield the fields of a message without a counterpart, if they are not those that were recorded before."""
+        rest = self._reply_fields(message, calls)
+        content = digest(rest) if rest else ""
+        if content not in ("", self._last_fields.get(message["id"])):
+            yield self._verbatim("fields", rest, f"{key}:fields", records=0)
+        self._last_fields[message["id"]] = content
+
     def _reply_fields(self, message: JsonObject, calls: Sequence[CallRecord]) -> JsonObject:
         rest = {name: value for name, value in message.items() if name not in _REPLY_FIELDS and value is not None}
         listed = message.get("toolCalls")
@@ -258,6 +264,7 @@ class MessageReader(Placement):
             key = f"{self._message_key(own_id)}:{digest([call.foreign_id for call in new])}"
             yield from self._place_reply(own_id, key, reply, new, [f"c:{call.foreign_id}" for call in new])
         yield from self._results(message, calls)
+        yield from self._fields(message, self._version_key(message), calls)
 
 
 def shown_text(result: ResultRecord) -> str:

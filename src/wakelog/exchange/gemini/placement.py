@@ -38,14 +38,14 @@ class Alignment(msgspec.Struct, frozen=True):
     suffix: int
 
 
-def aligned(known: Sequence[str], recorded: Sequence[str], new: int = 0, *, is_summarised: bool = False) -> Alignment:
+def aligned(known: Sequence[Turn], recorded: Sequence[str], new: int = 0, *, is_summarised: bool = False) -> Alignment:
     """Compare recorded turns with known ones.
 
     The first `new` turns are those of a message that is certainly new; `is_summarised`: it is certainly a summary.
     """
     prefix = 0 if new else _common(known, recorded)
     rest = min(len(known), len(recorded) - new) - prefix
-    suffix = min(rest, _common(known[::-1], recorded[::-1]))
+    suffix = min(rest, _common(reversed(known), reversed(recorded)))
     if prefix == len(recorded):
         return Alignment("shorter", prefix, 0)
     if prefix + suffix == len(recorded):
@@ -55,10 +55,11 @@ def aligned(known: Sequence[str], recorded: Sequence[str], new: int = 0, *, is_s
     return Alignment("other" if prefix and suffix else "longer", prefix, suffix)
 
 
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
+def _common(known: Iterable[Turn], recorded: Iterable[str]) -> int:
+    """Return how many turns are equal from the first on. No more of them are looked at."""
     count = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
+    for turn, key in zip(known, recorded, strict=False):
+        if turn.key != key:
             break
         count += 1
     return count

@@ -28,12 +28,13 @@ from wakelog.exchange.sessions import (
     ImportedEntry,
     ImportedItem,
     SessionOrigin,
+    SkippedRecords,
     entry_id,
     timestamp_of,
     verbatim,
 )
 from wakelog.log.content import JsonObject, Prompt, Reply, Text
-from wakelog.log.entry import Message
+from wakelog.log.entry import Compaction, Message
 from wakelog.log.timestamps import parse_ms
 
 __all__ = ["TOOL", "is_gemini", "read_sessions"]
@@ -46,6 +47,8 @@ _LOG_FIELDS = frozenset(("sessionId", "messageId", "timestamp", "type", "message
 _OPERATIONS = ("$set", "$rewindTo")
 _FOLDER = re.compile(r"Workspace Directories:\*\*\n  - (.+)")
 _PATH_CHARS_MAX = 4_096
+_HELD_MAX = 1_000
+"""Records before the first message of a file."""
 
 
 def is_gemini(head: Sequence[Any]) -> bool:
@@ -173,7 +176,7 @@ class _File:
                 parent_call=call,
                 is_subagent=facts.metadata.get("kind") == "subagent",
             ),
-            items=_items(EntryReader(facts.session, self._is_known, children), self._records()),
+            items=_items(EntryReader(facts.session, self._is_known, children), self._records(), self._is_known),
             started_ms=started if 0 <= started < 1 << 48 else 0,
             agent=TOOL if facts.metadata.get("kind") != "subagent" else "subagent",
             cwd=facts.folder,
@@ -181,7 +184,37 @@ class _File:
         )
 
 
-def _items(reader: EntryReader, records: Iterable[JsonRecord]) -> Iterator[ImportedItem]:
+def _items(reader: EntryReader, records: Iterable[JsonRecord], is_known: IsKnown | None) -> Iterator[ImportedItem]:
+    """Yield the items of a session. What comes before the first message is held until there is one.
+
+    A file without messages is left by each resume. If its session is stored, what it has must not become the head.
+    """
+    root: str | None = None
+    held: list[ImportedEntry] = []
+    has_messages = False
+    for item in _all_items(reader, records):
+        if has_messages or not isinstance(item, ImportedEntry):
+            yield item
+            continue
+        has_messages = isinstance(item.body, Message | Compaction) or len(held) > _HELD_MAX
+        if root is None:
+            root = item.body.id
+            yield item
+        elif has_messages:
+            yield from held
+            yield item
+            held.clear()
+        else:
+            held.append(item)
+    is_stored = is_known is not None and root is not None and is_known(root)
+    for item in held:
+        if is_known is not None and is_stored and not is_known(item.body.id):
+            yield SkippedRecords(item.body.type, item.records, "the file has no messages")
+        else:
+            yield item
+
+
+def _all_items(reader: EntryReader, records: Iterable[JsonRecord]) -> Iterator[ImportedItem]:
     for record in records:
         if isinstance(record, BadRecord):
             yield record
