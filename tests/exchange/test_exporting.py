@@ -22,7 +22,7 @@ def test_media_are_inline_and_branches_are_complete():
     session.move_head(first)
     last = session.append(Message(message=Reply(content="right")))
     session.label(last, "good")
-    got, _ = session_to_write(store, session.name)
+    got = session_to_write(store, session.name)
     assert (got.cwd, got.title, got.model, got.provider) == ("/project", "A title", "m", "p")
     assert (texts(got.nodes), texts(got.branch)) == (["one", "left", "right"], ["one", "right"])
     assert got.nodes[0].parent_id == got.session
@@ -37,6 +37,6 @@ def test_a_fork_has_the_history_that_it_inherits():
     session.append(Message(message=Prompt(content="one")))
     fork = session.fork()
     fork.append(Message(message=Prompt(content="two")))
-    got, _ = session_to_write(store, fork.name)
+    got = session_to_write(store, fork.name)
     assert texts(got.branch) == ["one", "two"]
     assert [node.parent_id for node in got.nodes] == [got.session, got.nodes[0].id]

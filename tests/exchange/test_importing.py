@@ -153,7 +153,8 @@ def test_what_a_person_did_here_is_kept(store):
 def test_a_dangling_call_stays_open_and_gets_its_result_later(store):
     """Law 6: no result is invented; a later import brings the real one."""
     session = Session.get(store, import_session(store, foreign(ITEMS[:2])).session)
-    assert [row.status for row in session.transcript() if row.kind == "call"] == ["open"]
+    assert [row.status for row in session.transcript() if row.kind == "call"] == ["unknown"]
+    assert b"toolResult" not in b"".join(entry.raw for entry in session.entries())
     import_session(store, foreign())
     (call,) = [row for row in Session.get(store, session.id).transcript() if row.kind == "call"]
     assert (call.status, call.text) == ("ok", "a.txt")

@@ -14,7 +14,10 @@ from wakelog.exchange.sync_index import SyncIndex
 from wakelog.session import Session
 from wakelog.stores import open_store
 
-TOOLS = ("claude-code", "codex", "pi", "opencode", "openclaw")
+TOOLS = (
+    *("claude-code", "codex", "pi", "opencode", "openclaw"),
+    *("gemini-cli", "goose", "aider", "efferent", "crabtalk"),
+)
 FOLDERS = (*TOOLS, "made-here") if SAMPLES is not None else ()
 FILES = [path for folder in FOLDERS for path in session_files([str(SAMPLES / folder)])] if SAMPLES is not None else []
 CODEX = [

@@ -41,8 +41,13 @@ def write_session(session: SessionToWrite, target: str) -> WrittenSession:
     return write(session)
 
 
-def session_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Damage, ...]]:
-    """Read a session, its inherited history included, with its media; return it and the damage that was found."""
+def session_to_write(store: Store, session: str) -> SessionToWrite:
+    """Read a session, its inherited history included, with its media."""
+    return read_to_write(store, session)[0]
+
+
+def read_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Damage, ...]]:
+    """Read a session as `session_to_write` does; return it and the damage that was found."""
     log = read_log(store, session)
     header = log.header.value if log.header is not None else None
     if not isinstance(header, SessionHeader):

@@ -24,6 +24,8 @@ from wakelog.log.ids import is_id
 from wakelog.log.lines import EntryReader, Line, split_lines
 from wakelog.log.session_names import is_name, name_stem
 from wakelog.ports.stores import SessionStat, Store, StoredBlob
+from wakelog.projections.overview import overview
+from wakelog.session import Session
 from wakelog.stores import open_store
 from wakelog.transfer import Copied, copy
 
@@ -31,6 +33,7 @@ TOOL = "wakelog"
 _ENDING = ".jsonl"
 _STORE_FOLDERS = ("by-id", ".blobs", ".locks")
 _OWN_FIELDS = ("v", "seq", "h")
+_UNFINISHED = frozenset(("pending", "interrupted", "undelivered", "waiting", "failed"))
 
 
 def is_own_log(head: Sequence[Any]) -> bool:
@@ -61,7 +64,21 @@ def import_own_log(store: Store, path: str, *, dry_run: bool = False) -> Iterato
             yield _result(Copied(header.id, name, "unchanged", to=store.name(header.id)), source, path)
             return
         for done in copy(source, store, [name], dry_run=dry_run):
-            yield _result(done, source, path)
+            result = _result(done, source, path)
+            if result.is_new and result.name is not None and not dry_run:
+                _leave_unattended(store, result.name)
+            yield result
+
+
+def _leave_unattended(store: Store, name: str) -> None:
+    """Mark a session that has work to do, so that automatic wakers leave it alone until a person continues it.
+
+    The mark is a `head` entry, as for a fork. The header, which says so for sessions of other agents, stays as it is.
+    """
+    session = Session(store, name)
+    waits = overview(session.tree, held=False, damaged=False).state in _UNFINISHED
+    if waits and session.tree.head is not None:
+        session.move_head(session.tree.head)
 
 
 def _header(file: DiskFile) -> SessionHeader:

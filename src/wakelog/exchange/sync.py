@@ -51,10 +51,10 @@ def _has_session(store: Store, session: str) -> bool:
 
 
 def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
-    if is_own_log_file(path):
-        return _import_own(store, path, index, dry_run=dry_run)
     tool = ""
     try:
+        if is_own_log_file(path):
+            return _import_own(store, path, index, dry_run=dry_run)
         with detect(path) as source:
             tool = source.tool
             found = source.sessions(_stored_entries(store, source) if source.takes_known_entries else None)
@@ -71,11 +71,8 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
 
 def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
     """Import a log of wakelog itself, as the session that it is."""
-    try:
-        signature = {path: signature_of(path)}
-        done = tuple(import_own_log(store, path, dry_run=dry_run))
-    except (WakelogError, OSError) as error:
-        return ImportedFile(path=path, status="failed", tool=OWN_TOOL, error=_as_wakelog_error(path, error))
+    signature = {path: signature_of(path)}
+    done = tuple(import_own_log(store, path, dry_run=dry_run))
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=OWN_TOOL, sessions=done)

@@ -114,11 +114,18 @@ def test_the_report(shell, claude):
     assert not list(shell.store.glob("*.jsonl"))
 
 
-def test_an_own_log_is_named(shell, story):
-    """A log of wakelog is not imported; the message says how to read it."""
+def test_an_own_log_is_imported_as_itself(shell, story, tmp_path):
+    """A log of wakelog keeps its id and its bytes; `wake --all` does not run what waits in it."""
     story.user("hello")
-    done = shell("import", str(shell.store / "crab_user_1.jsonl"))
-    assert (done.code, "a log of wakelog itself" in done.err) == (1, True)
+    log = shell.store / "crab_user_1.jsonl"
+    done = shell("import", str(log), "--store", str(tmp_path / "other"))
+    assert (done.code, "wakelog: 1 new session imported" in done.out) == (0, True)
+    copied = (tmp_path / "other" / "crab_user_1.jsonl").read_bytes()
+    assert copied.startswith(log.read_bytes())
+    assert shell("wake", "--all", "--store", str(tmp_path / "other")).code == 0
+    assert (tmp_path / "other" / "crab_user_1.jsonl").read_bytes() == copied
+    again = shell("import", str(log), "--store", str(tmp_path / "other"))
+    assert (again.code, (tmp_path / "other" / "crab_user_1.jsonl").read_bytes()) == (0, copied)
 
 
 def test_mistakes(shell, claude):

@@ -118,7 +118,7 @@ def handoff(shared: SharedOptions, session: str, target: str, *, dry_run: bool, 
 
 def _written(address: Address, target: str) -> "tuple[SessionToWrite, WrittenSession, tuple[Damage, ...]]":
     exporting = load("wakelog.exchange.exporting")
-    source, damage = exporting.session_to_write(address.store, address.name)
+    source, damage = exporting.read_to_write(address.store, address.name)
     return source, exporting.write_session(source, target), damage
 
 
