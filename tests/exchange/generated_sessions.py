@@ -17,7 +17,19 @@ import msgspec
 from hypothesis import strategies as st
 
 from wakelog.exchange.writing import SessionToWrite
-from wakelog.log.content import AnyPart, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
+from wakelog.log.content import (
+    AnyPart,
+    Image,
+    Note,
+    Prompt,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolStatus,
+    Usage,
+)
 from wakelog.log.entry import (
     AnyNode,
     Cancelled,
@@ -306,7 +318,7 @@ class _Builder:
         calls = reply.message.tool_calls
         order = calls[:-1] if is_open else calls if draw(st.booleans()) else calls[::-1]
         for call in order:
-            status = draw(st.sampled_from(("ok", "ok", "error", "denied", "unknown")))
+            status: ToolStatus = draw(st.sampled_from(("ok", "ok", "error", "denied", "unknown")))
             parts: tuple[AnyPart, ...] = (Text(text=draw(texts | st.just(json.dumps({"n": 1})))),)
             if self._with_images and draw(st.integers(0, 4)) == 0:
                 parts = (*parts, draw(images))

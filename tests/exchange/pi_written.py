@@ -11,7 +11,7 @@ from tests.exchange.samples import MemoryFile, entries_of
 from wakelog.exchange.pi import reader
 from wakelog.exchange.pi.writer import write_session
 from wakelog.exchange.writing import SessionToWrite, WrittenSession
-from wakelog.log.content import Note, Prompt, Reply, ToolResult, Usage
+from wakelog.log.content import BaseMessage, Note, Prompt, Reply, ToolResult, Usage
 from wakelog.log.entry import (
     Annotation,
     Cancelled,
@@ -99,9 +99,8 @@ class Shape:
                 return "model", (node.provider or "").removesuffix("-chat"), node.model
             case Setting(key="thinkingLevel"):
                 return "thinking level", node.value
-            case Cancelled(content=content) if content:
-                [text] = content
-                return "reply", (text,), None, None, "stop", Usage(cost_micros=0), None
+            case Cancelled() if content := BaseMessage(content=node.content).parts:
+                return "reply", content, None, None, "stop", Usage(cost_micros=0), None
             case Setting() | Failed() | Cancelled() if node.type != "custom":
                 return "data", f"wakelog:{node.type}", msgspec.to_builtins(node.without_envelope)
             case Custom(in_context=True) if not node.custom_type.startswith("pi:"):

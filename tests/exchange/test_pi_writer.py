@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 
 from tests.exchange.generated_sessions import STARTED_MS, sessions_to_write
-from tests.exchange.pi_records import SESSION, Chain, call, conversation, first_version, header, read
+from tests.exchange.pi_records import SESSION, Chain, call, conversation, first_version, header, mutated, read
 from tests.exchange.pi_written import context_of, read_back, shape_of, shape_read, to_write, write_and_read
-from tests.exchange.samples import MemoryFile, entries_of, needs_samples, sample
+from tests.exchange.samples import MemoryFile, entries_of, jsonl, needs_samples, sample
 from tests.exchange.test_pi import FACTS
 from tests.exchange.test_pi_context import trees
 from wakelog.exchange.exporting import session_to_write
@@ -67,14 +67,27 @@ def test_results_stay_with_their_calls_where_ids_repeat(session):
     assert shape_read(entries).tree == shape_of(session).tree
 
 
+@settings(max_examples=60)
+@given(mutated(conversation()))
+def test_strange_records_are_written_and_read(records):
+    for foreign in reader.read_sessions(MemoryFile(jsonl(*records))):
+        session = to_write(foreign, entries_of(foreign))
+        written, again, entries = write_and_read(session)
+        assert write_session(to_write(again, entries)).files[0].content.count(b"\n") >= 1
+        assert written == write_session(session)
+
+
 def check_rewritten(foreign):
     entries = entries_of(foreign)
     session = to_write(foreign, entries)
-    _, again, second = write_and_read(session)
+    written, again, second = write_and_read(session)
     expected, got = shape_of(session), shape_read(second)
     assert got.branch == expected.branch
     assert got.tree == expected.tree
-    assert got.labels == expected.labels
+    # A label of a title that is the first record: titles are not nodes, so it is about the header.
+    of_header = {label for label in expected.labels if label[0][0] == 0}
+    assert got.labels == expected.labels - of_header
+    assert any(loss.kind == "label" for loss in written.losses) == bool(of_header)
     assert (again.title, again.cwd, again.started_ms) == (foreign.title, foreign.cwd, foreign.started_ms)
     assert context_of(to_write(again, second)) == context_of(session)
 
@@ -95,6 +108,7 @@ def test_records_keep_all_their_fields():
     records = conversation()
     store = MemoryStore()
     imported = import_session(store, read(*records))
+    assert imported.name is not None
     written = write_session(session_to_write(store, imported.name))
     got = records_of(written)
     bare = [_bare(record) for record in got]
@@ -180,8 +194,8 @@ def test_a_reply_has_the_fields_that_pi_needs():
 
 def test_reasoning_goes_back_to_the_api_that_sent_it():
     """Signatures, encrypted reasoning and ids of items are where pi keeps them."""
-    item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "enc"}
-    item["summary"] = [{"type": "summary_text", "text": "One"}, {"type": "summary_text", "text": "Two"}]
+    summary = [{"type": "summary_text", "text": text} for text in ("One", "Two")]
+    item = {"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": "enc"}
     thought = {"type": "thinking", "thinking": "One\n\nTwo", "thinkingSignature": json.dumps(item)}
     said = {"type": "text", "text": "Hi", "textSignature": '{"v":1,"id":"msg_1","phase":"commentary"}'}
     asked = {**call("c1|fc_1"), "arguments": {"a": 1}}

@@ -144,9 +144,11 @@ def _anthropic_events(answer: ModelAnswer) -> Iterator[Event]:
         else:
             yield {"type": "content_block_start", **place, "content_block": {"type": "text", "text": ""}}
             for piece in block.pieces:
-                is_pause = isinstance(piece, Pause)
-                delta = {"type": "text_delta", "text": piece}
-                yield piece if is_pause else {"type": "content_block_delta", **place, "delta": delta}
+                if isinstance(piece, Pause):
+                    yield piece
+                else:
+                    delta = {"type": "text_delta", "text": piece}
+                    yield {"type": "content_block_delta", **place, "delta": delta}
         yield {"type": "content_block_stop", **place}
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": OUTPUT_TOKENS}}
@@ -216,8 +218,8 @@ def _output_item(answer: ModelAnswer, index: int) -> dict[str, Any]:
         fields = {"name": block.name, "call_id": block.id, "arguments": arguments}
         return {"id": f"fc_{item_id}", "type": "function_call", "status": "completed", **fields}
     part = {"type": "output_text", "text": block.text, "annotations": []}
-    fields = {"role": "assistant", "status": "completed", "content": [part]}
-    return {"id": f"msg_{item_id}", "type": "message", **fields}
+    item = {"id": f"msg_{item_id}", "type": "message", "role": "assistant", "status": "completed"}
+    return {**item, "content": [part]}
 
 
 def _response(answer: ModelAnswer) -> dict[str, Any]:
@@ -305,8 +307,7 @@ def _gemini_events(answer: ModelAnswer) -> Iterator[Event]:
             yield _gemini_chunk(answer, [_gemini_call(block)], is_last=False)
             continue
         for piece in block.pieces:
-            is_pause = isinstance(piece, Pause)
-            yield piece if is_pause else _gemini_chunk(answer, [{"text": piece}], is_last=False)
+            yield piece if isinstance(piece, Pause) else _gemini_chunk(answer, [{"text": piece}], is_last=False)
     yield _gemini_chunk(answer, [{"text": ""}], is_last=True)
 
 

@@ -181,9 +181,9 @@ def gemini_rows(body: Mapping[str, Any]) -> Iterator[Row]:
         for part in message.get("parts", ()):
             match part:
                 case {"functionCall": {"name": name, **call}}:
-                    yield Row("call", call_text(name, call.get("args", {})), call.get("id", ""))
+                    yield Row("call", call_text(name, call.get("args", {})), str(call.get("id", "")))
                 case {"functionResponse": {"response": response, **call}}:
-                    yield Row("result", _gemini_output(response), call.get("id", ""))
+                    yield Row("result", _gemini_output(response), str(call.get("id", "")))
                 case {"inlineData": _} | {"inline_data": _}:
                     yield Row("image", "")
                 case {"thought": True, "text": str(text)}:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+from typing import Any
 
 import anthropic
 import openai
@@ -31,7 +32,7 @@ def sent(server, path, body):
 
 
 def ask_anthropic(server, *, stream):
-    client = anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0)
+    client: Any = anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0)
     tools = [{"name": "Bash", "input_schema": SCHEMA}]
     fields = {"model": "m", "max_tokens": 9, "system": "Be", "tools": tools}
     messages = [{"role": "user", "content": ASKED}]
@@ -50,7 +51,7 @@ def ask_anthropic(server, *, stream):
 
 
 def ask_chat(server, *, stream):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
+    client: Any = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
     tools = [{"type": "function", "function": {"name": "bash", "parameters": SCHEMA}}]
     messages = [{"role": "system", "content": "Be"}, {"role": "user", "content": ASKED}]
     with client:
@@ -69,7 +70,7 @@ def ask_chat(server, *, stream):
 
 
 def ask_responses(server, *, stream):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
+    client: Any = openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0)
     fields = {
         "model": "m",
         "instructions": "Be",

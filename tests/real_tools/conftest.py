@@ -1,11 +1,29 @@
 """Fixtures of the tests with real tools."""
 
+import datetime as dt
+
 import pytest
 
 from tests.loopback import ModelServer
+from tests.real_tools import crash_comparison
 from tests.real_tools.options import MARK
 from tests.real_tools.pinned import PINNED
 from tests.real_tools.running import HeldCommand, RealTool
+
+CRASHES = pytest.StashKey[list[crash_comparison.Crash]]()
+
+
+@pytest.fixture
+def record_crash(pytestconfig):
+    """Keep the record of a kill for the document."""
+    return pytestconfig.stash.setdefault(CRASHES, []).append
+
+
+def pytest_sessionfinish(session):
+    """Write the crash comparison if it was asked for."""
+    crashes = session.config.stash.get(CRASHES, [])
+    if crashes and session.config.getoption("--write-comparison"):
+        crash_comparison.write(crashes, dt.datetime.now(dt.UTC).date())
 
 
 @pytest.fixture

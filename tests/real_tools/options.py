@@ -13,9 +13,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-comparison", action="store_true", help="write docs/crash-comparison.md")
 
 
-def chosen_tools(config: pytest.Config) -> list[str]:
+def chosen_tools(names: str) -> list[str]:
     """Return the names of the tools to test; `UsageError` of pytest for an unknown one."""
-    asked = str(config.getoption("--tools")).replace(",", " ").split()
+    asked = names.replace(",", " ").split()
     unknown = [name for name in asked if name not in (*PINNED, "all")]
     if unknown:
         raise pytest.UsageError(f"no tool is called {unknown[0]!r}; there are {', '.join(PINNED)}")
@@ -24,7 +24,7 @@ def chosen_tools(config: pytest.Config) -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests of tools that were not asked for. A mark without a tool belongs to all of them."""
-    chosen = chosen_tools(config)
+    chosen = chosen_tools(str(config.getoption("--tools")))
     left_out = [item for item in items if not _is_chosen(item, chosen)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

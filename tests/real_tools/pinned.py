@@ -3,7 +3,9 @@
 Nothing here is more than these tests need: no updates, no telemetry, no approvals, one prompt a run.
 """
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +24,8 @@ class PinnedTool:
     pip = ""
     program = ""
     """The executable, below the folder where the tool is installed."""
+    module = ""
+    """In place of a program: a Python module that runs in the interpreter of the tests."""
     runs_on_node = False
     """Whether the program is a script for the newer Node that the tests bring."""
     data_folder = ""
@@ -40,6 +44,25 @@ class PinnedTool:
     def arguments(self, prompt: str, session: str | None) -> list[str]:
         """Return the arguments of one prompt without a terminal, in a new session or in one that exists."""
         raise NotImplementedError
+
+    def find_session(self, home: Path) -> str | None:
+        """Return the id of the only session below a home folder, as `arguments` takes it; None if there is none."""
+        raise NotImplementedError
+
+
+def _only_file(folder: Path, pattern: str) -> Path | None:
+    found = sorted(folder.glob(pattern))
+    assert len(found) <= 1, found
+    return found[0] if found else None
+
+
+def _only_row(database: Path, query: str) -> str | None:
+    if not database.exists():
+        return None
+    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        rows = connection.execute(query).fetchall()
+    assert len(rows) <= 1, rows
+    return str(rows[0][0]) if rows else None
 
 
 class Pi(PinnedTool):
@@ -70,6 +93,10 @@ class Pi(PinnedTool):
     def arguments(self, prompt: str, session: str | None) -> list[str]:
         chosen = ["--session", session] if session else []
         return ["--provider", "scripted", "--model", MODEL, *chosen, "-p", prompt]
+
+    def find_session(self, home: Path) -> str | None:
+        found = _only_file(home, ".pi/agent/sessions/*/*.jsonl")
+        return str(found) if found else None
 
 
 class Gemini(PinnedTool):
@@ -102,6 +129,9 @@ class Gemini(PinnedTool):
         chosen = ["-r", session] if session else []
         return ["--yolo", "-m", "gemini-2.5-flash", *chosen, "-p", prompt]
 
+    def find_session(self, home: Path) -> str | None:
+        return "latest" if _only_file(home, ".gemini/tmp/*/chats/session-*.jsonl") else None
+
 
 class ClaudeCode(PinnedTool):
     """Claude Code: a graph of records in JSON lines."""
@@ -124,6 +154,10 @@ class ClaudeCode(PinnedTool):
     def arguments(self, prompt: str, session: str | None) -> list[str]:
         chosen = ["--resume", session] if session else []
         return ["-p", "--allowedTools", "Bash", *chosen, "--", prompt]
+
+    def find_session(self, home: Path) -> str | None:
+        found = _only_file(home, ".claude/projects/*/*.jsonl")
+        return found.stem if found else None
 
 
 class Codex(PinnedTool):
@@ -165,6 +199,10 @@ class Codex(PinnedTool):
         chosen = ["resume", session] if session else []
         return ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", *chosen, prompt]
 
+    def find_session(self, home: Path) -> str | None:
+        found = _only_file(home, ".codex/sessions/**/rollout-*.jsonl")
+        return found.stem[-36:] if found else None
+
 
 class OpenCode(PinnedTool):
     """OpenCode: a SQLite database."""
@@ -202,6 +240,9 @@ class OpenCode(PinnedTool):
         chosen = ["-s", session] if session else []
         return ["run", *chosen, prompt]
 
+    def find_session(self, home: Path) -> str | None:
+        return _only_row(home / ".local/share/opencode/opencode.db", "SELECT id FROM session")
+
 
 class Goose(PinnedTool):
     """Goose: a SQLite database. The package brings an older version of the command line."""
@@ -235,6 +276,9 @@ class Goose(PinnedTool):
         chosen = ["--resume", "--session-id", session] if session else []
         return ["run", *chosen, "-t", prompt]
 
+    def find_session(self, home: Path) -> str | None:
+        return _only_row(home / ".local/share/goose/sessions/sessions.db", "SELECT id FROM sessions")
+
 
 class Aider(PinnedTool):
     """Aider: a chat history in Markdown. It offers no tools, and a session is the history in the project folder."""
@@ -259,6 +303,9 @@ class Aider(PinnedTool):
         restored = ["--restore-chat-history"] if session else []
         quiet = ["--no-show-model-warnings", "--yes-always", "--no-git", "--analytics-disable", "--no-pretty"]
         return ["--model", f"openai/{MODEL}", *quiet, *history, *restored, "--message", prompt]
+
+    def find_session(self, home: Path) -> str | None:
+        return "history" if (home.parent / "project" / ".aider.chat.history.md").exists() else None
 
 
 PINNED: Mapping[str, PinnedTool] = {

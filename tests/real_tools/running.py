@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -70,8 +71,7 @@ class RealTool:
         self.home, self.project = folder / "home", folder / "project"
         self._url = url
         self._runs: list[Run] = []
-        program = installed(pinned) / pinned.program
-        self._program = [str(node_folder() / "node"), str(program)] if pinned.runs_on_node else [str(program)]
+        self._program = _program(pinned)
         self.home.mkdir(parents=True)
         self.project.mkdir()
         for name, content in pinned.settings(url).items():
@@ -88,6 +88,11 @@ class RealTool:
     def data(self) -> Path:
         """The folder of its sessions; the project folder for a tool that keeps them there."""
         return self.home / self.pinned.data_folder if self.pinned.data_folder else self.project
+
+    @property
+    def session(self) -> str | None:
+        """The id of its only session; None if it has written none."""
+        return self.pinned.find_session(self.home)
 
     def start(self, prompt: str, session: str | None = None) -> Run:
         """Start a run with a prompt, in a new session or in one that exists."""
@@ -134,48 +139,81 @@ class RealTool:
         path.write_bytes(content)
 
 
+def _program(pinned: PinnedTool) -> list[str]:
+    """Return the command of a tool, which is installed if necessary; a module runs in this interpreter."""
+    if pinned.module:
+        return [sys.executable, "-m", pinned.module]
+    program = installed(pinned) / pinned.program
+    return [str(node_folder() / "node"), str(program)] if pinned.runs_on_node else [str(program)]
+
+
 class HeldCommand:
     """A shell command that has an effect, says that it has begun, and ends only when the test lets it.
 
-    `effects` is the file that it appends to: `begun`, and `finished` at its end.
+    `effects` has the lines that it appends to a file: `begun`, and `finished` at its end.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._begun, self._gate = folder / "begun.fifo", folder / "gate.fifo"
+        self.folder = folder
+        self._news, self._gate = folder / "news.fifo", folder / "gate.fifo"
         self._effects = folder / "effects.txt"
-        os.mkfifo(self._begun)
+        os.mkfifo(self._news)
         os.mkfifo(self._gate)
-        # Opened first, so that the command never waits for a reader.
-        self._reading = os.open(self._begun, os.O_RDONLY | os.O_NONBLOCK)
+        # Opened first, so that the command never waits for a reader, and only for a line.
+        self._reading = os.open(self._news, os.O_RDONLY | os.O_NONBLOCK)
+        self._letting_go = os.open(self._gate, os.O_RDWR | os.O_NONBLOCK)
+
+    @property
+    def mark(self) -> str:
+        """A text that occurs in the command line and nowhere else."""
+        return self._gate.name
 
     @property
     def text(self) -> str:
         """The command line."""
-        effects = self._effects
-        return f"echo begun >> {effects}; echo begun > {self._begun}; cat < {self._gate}; echo finished >> {effects}"
+        effects, news = self._effects, self._news
+        begin = f"echo begun >> {effects}; echo begun > {news}"
+        return f"{begin}; read line < {self._gate}; echo finished >> {effects}; echo finished > {news}"
 
     def wait_until_begun(self) -> None:
         """Wait until the command runs."""
+        assert self._wait_for_news(PATIENCE_S), "the tool did not run the command"
+
+    def _wait_for_news(self, limit_s: float) -> bool:
         poll = select.poll()
         poll.register(self._reading, select.POLLIN)
-        assert poll.poll(PATIENCE_S * 1000), "the tool did not run the command"
+        if not poll.poll(limit_s * 1000):
+            return False
         os.read(self._reading, 100)
+        return True
 
     @property
     def effects(self) -> list[str]:
         """What the command did."""
         return self._effects.read_text().splitlines() if self._effects.exists() else []
 
-    def finish(self) -> bool:
-        """Let the command go on to its end; return whether it was still there."""
-        try:
-            gate = os.open(self._gate, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            return False
-        os.close(gate)
-        return True
+    @property
+    def is_running(self) -> bool:
+        """Whether a process has the command in its arguments."""
+        gate = str(self._gate).encode()
+        return any(gate in _arguments_of(process) for process in Path("/proc").glob("[0-9]*"))
+
+    def finish(self) -> None:
+        """Let the command, which is running, go on to its end, and wait for that."""
+        os.write(self._letting_go, b"go\n")
+        assert self._wait_for_news(PATIENCE_S), "the command did not come to its end"
 
     def close(self) -> None:
-        """Let the command end, if it is there."""
-        self.finish()
+        """Let the command end if it runs."""
+        # Without the two files, no command waits for the other side of one.
+        self._news.unlink()
+        self._gate.unlink()
+        os.close(self._letting_go)
         os.close(self._reading)
+
+
+def _arguments_of(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""

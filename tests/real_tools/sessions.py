@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 from tests.loopback import ModelRequest, ModelServer, Row, Say
@@ -27,7 +27,7 @@ SUMMARY = "Summary: the number 17 was agreed on."
 CONTINUED = "Continued by wakelog."
 CALL_ID = "toolu_0123456789"
 # Texts that tools put into messages of the user: their own context, never what a person said.
-_INJECTED = re.compile(r"\s*<(environment_context|system-reminder|session_context|info-msg)\b")
+_INJECTED = re.compile(r"\s*<(environment|environment_context|system-reminder|session_context|info-msg)\b")
 _INFO = re.compile(r"<info-msg>.*?</info-msg>\s*", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ def example_session(cwd: Path | str, shell: str = "bash", *, store: Store | None
     def say(message: Prompt | Reply | ToolResult) -> str:
         return session.append(Message(message=message)).id
 
-    model = {"provider": "anthropic", "model": "claude-x"}
+    model: dict[str, Any] = {"provider": "anthropic", "model": "claude-x"}
     say(Prompt(content="Let us agree on a number."))
     say(Reply(content="Seventeen.", stop_reason="stop", **model))
     kept = say(Prompt(content="Now say hello to the shell."))

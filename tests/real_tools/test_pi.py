@@ -11,7 +11,11 @@ from tests.real_tools.sessions import (
     import_sessions,
     spoken_rows,
 )
+from wakelog.exchange.exporting import session_to_write
 from wakelog.exchange.pi.writer import write_session
+from wakelog.log.content import Prompt, Reply, Text, ToolCall
+from wakelog.log.entry import Message
+from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.real_tools("pi")
@@ -29,6 +33,25 @@ def test_pi_continues_a_written_session(by, server, tool):
     assert (summary.kind, SUMMARY in summary.text) == ("user", True)
     assert rows == [*example_rows(), Row("user", "And now?")]
     assert request.problems == []
+
+
+def test_pi_continues_at_the_head_of_a_tree(server, tool):
+    """The head is on an older branch and has an open call; pi tells the model that there is no result."""
+    session = Session.create(MemoryStore(), agent="crab", cwd=str(tool.project))
+    first = session.append(Message(message=Prompt(content="Begin")))
+    call = ToolCall(id="toolu_01", name="bash", input={"command": "ls"})
+    head = session.append(Message(message=Reply(content=(Text(text="Older."), call), stop_reason="tools")))
+    session.move_head(first)
+    session.append(Message(message=Reply(content="Newer.")))
+    session.move_head(head)
+    written = write_session(session_to_write(session.store, session.name))
+    tool.place(written)
+    tool.run("And now?", written.id)
+    rows = spoken_rows(server.turns[-1])
+    assert [row.text for row in rows] == [
+        *("Begin", "Older.", 'bash {"command": "ls"}', "No result provided", "And now?")
+    ]
+    assert server.turns[-1].problems == []
 
 
 def test_a_written_session_grows_in_pi_and_comes_back(server, tool):

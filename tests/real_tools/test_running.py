@@ -14,10 +14,18 @@ def test_it_answers_and_runs_a_command(name, pinned, server, tool):
         server.play([Say("I look."), Shell("printf 'se%s' en-42")])
     server.play([Say("The answer is here.")])
     assert "The answer is here." in tool.run("Where is it?").stdout
-    kinds = [row for row in server.turns[-1].conversation if "Where is it?" in row.text or row.kind != "user"]
-    assert kinds[0].kind == "user"
+    rows = server.turns[-1].conversation
+    [asked] = [number for number, row in enumerate(rows) if row.kind == "user" and "Where is it?" in row.text]
     if pinned.has_tools:
-        assert [row.kind for row in kinds[1:]] == ["assistant", "call", "result"]
-        assert kinds[1].text == "I look."
-        assert "seen-42" in kinds[3].text
+        kinds = [row for row in rows[asked + 1 :] if row.kind != "user"]
+        assert [row.kind for row in kinds] == ["assistant", "call", "result"]
+        assert kinds[0].text == "I look."
+        assert "seen-42" in kinds[2].text
         assert server.turns[-1].problems == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_it_has_the_pinned_version(name, pinned, tool):
+    """The versions in the documents are those that the tools report."""
+    ended = tool.run_with("--version")
+    assert pinned.version in f"{ended.stdout}{ended.stderr}"

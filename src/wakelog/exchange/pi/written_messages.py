@@ -143,10 +143,14 @@ def _reasoning_item(part: Thinking, bound: JsonObject) -> JsonObject:
     item: JsonObject = {"id": bound["id"], "type": "reasoning", "summary": []}
     at = 0
     for kind, tag in (("summary", "summary_text"), ("content", "reasoning_text")):
-        for size in bound.get(kind, ()):
+        for size in _sizes(bound.get(kind)):
             item.setdefault(kind, []).append({"type": tag, "text": part.thinking[at : at + size]})
             at += size + _SEPARATOR_CHARS
     return item if part.signature is None else {**item, "encrypted_content": part.signature}
+
+
+def _sizes(values: Any) -> list[int]:
+    return [size for size in values if isinstance(size, int)] if isinstance(values, list) else []
 
 
 def _tool_call(call: ToolCall, api: str, losses: Losses) -> JsonObject:
