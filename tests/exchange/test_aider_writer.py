@@ -8,10 +8,12 @@ import re
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.exchange.aider_histories import NAME, answered, chat, conversation, customs, said, typed
 from tests.exchange.generated_sessions import sessions_to_write
 from tests.exchange.samples import MemoryFile, entries_of, needs_samples, sample
+from tests.exchange.test_aider import appended
 from wakelog.exchange.aider import reader
 from wakelog.exchange.aider.writer import write_session
 from wakelog.exchange.writing import SessionToWrite
@@ -215,8 +217,11 @@ HISTORY = chat(
 
 def check_round_trip(entries):
     _, again = read_back(session_of(*entries))
+    if entries[0].type != "custom" or entries[0].custom_type != "aider:start":
+        # A history may begin in the middle of a chat. A written one always says when it began.
+        again = again[1:]
     assert [(type(entry), customs_data(entry)) for entry in again if not is_mark(entry)] == [
-        (type(entry), customs_data(entry)) for entry in entries
+        (type(entry), data) for entry in entries for data in written_data(entry)
     ]
     assert conversation(again) == conversation(entries)
     assert (thoughts_of(again), figures_of(again)) == (thoughts_of(entries), figures_of(entries))
@@ -226,12 +231,28 @@ def customs_data(entry):
     return (entry.custom_type, entry.data) if isinstance(entry, Custom) else None
 
 
+def written_data(entry):
+    """Return what becomes of an entry: each line of an output is one, except those of a count of tokens."""
+    text = entry.data.get("text", "") if isinstance(entry, Custom) else ""
+    if not isinstance(entry, Custom) or entry.custom_type != "aider:output" or "\n" not in text:
+        return [customs_data(entry)]
+    lines = [" ".join(text.split("\n"))] if text.startswith("Tokens: ") else text.split("\n")
+    return [("aider:output", {"text": line.strip()}) for line in lines]
+
+
 def is_mark(entry):
     return isinstance(entry, Custom) and str(entry.data.get("text", "")).startswith("Written by wakelog")
 
 
 def test_a_history_of_aider_keeps_everything():
     check_round_trip(read_only(HISTORY)[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(appended.filter(lambda text: "/clear" not in text), max_size=10))
+def test_histories_of_aider_keep_everything(pieces):
+    for session in reader.read_sessions(MemoryFile("".join(pieces).encode(), NAME)):
+        check_round_trip(entries_of(session))
 
 
 @needs_samples

@@ -348,6 +348,10 @@ def test_deep_nesting_is_a_bad_record():
     raw = f'[{{"role": "user", "content": "Hi"}}, {{"role": "user", "content": {deep}}}]'
     ((_, items),) = sessions_of_bytes(raw.encode())
     assert account_of(items)["bad"] == 1
+    ((_, items),) = sessions_of_bytes(
+        f'{{"tools": {deep}, "messages": [{{"role": "user", "content": "Hi"}}]}}'.encode()
+    )
+    assert account_of(items) == {"mapped": 1, "verbatim": 0, "skipped": 0, "bad": 1}
 
 
 def test_a_prompt_has_its_image():

@@ -14,6 +14,7 @@ from tests.exchange.message_lists import ANTHROPIC, CHAT, LISTS, bodies, message
 from tests.exchange.test_aider_writer import session_of
 from tests.providers.anthropic.validating import complaints
 from tests.providers.openai.validating import valid_chat
+from wakelog.exchange import exporting
 from wakelog.exchange.message_lists import writer_anthropic, writer_openai
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Audio, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
@@ -245,6 +246,11 @@ def test_the_file_is_another_one_for_another_head():
     assert two.files[0].path.startswith("anthropic-messages-")
     assert one.files[0].path[-17:] != two.files[0].path[-17:]
     assert (one.resume, one.load, one.tool, two.tool) == ((), (), "openai-messages", "anthropic-messages")
+
+
+@pytest.mark.parametrize("target", ["openai", "anthropic", "aider"])
+def test_an_export_finds_the_writer(target):
+    assert exporting.write_session(conversation(), target).files
 
 
 def test_the_session_is_read_from_the_bytes():

@@ -13,7 +13,8 @@ from wakelog.exchange.aider.reader import is_aider_text, read_sessions
 from wakelog.exchange.aider.writer import write_session
 from wakelog.exchange.files import DiskFile
 from wakelog.exchange.importing import import_session
-from wakelog.log.content import Reply
+from wakelog.exchange.sessions import ImportedEntry
+from wakelog.log.content import Note, Prompt, Reply
 from wakelog.log.entry import Message
 from wakelog.stores.memory import MemoryStore
 
@@ -100,6 +101,30 @@ def test_prompts_and_answers_of_aider_are_read(server, tool):
     continued = continue_with_wakelog(server, store, session, "bash")
     texts = [row.text for row in continued.request.conversation]
     assert texts == ["One\n\ntwo", answer, "Done.", "What happened?"]
+
+
+def test_the_other_histories_of_aider_are_read(server, tool):
+    """The LLM history has what was sent, each message once; the input history gives the prompts their times."""
+    history = tool.project / "llm.history"
+    server.play([Say("One.")], [Say("Two.")])
+    for prompt, restored in (("First", None), ("Second", "history")):
+        tool.run_with(*tool.pinned.arguments(prompt, restored), "--llm-history-file", str(history))
+    assert is_aider_text(history.read_text())
+    [items] = [list(session.items) for session in read_sessions(DiskFile(str(history)))]
+    said = [item.body.message for item in items if is_message(item)]
+    spoken = [(type(message), message.text.strip()) for message in said if not isinstance(message, Note)]
+    assert [text for kind, text in spoken if kind is Reply] == ["One.", "Two."]
+    assert [text.split()[0] for kind, text in spoken if kind is Prompt] == ["First", "Second"]
+    for chat in read_sessions(DiskFile(str(tool.project / HISTORY))):
+        times = [
+            item.body.timestamp for item in chat.items if is_message(item) and isinstance(item.body.message, Prompt)
+        ]
+        # The time of the start has no milliseconds, that of an input has.
+        assert not times[0].endswith("000Z")
+
+
+def is_message(item):
+    return isinstance(item, ImportedEntry) and isinstance(item.body, Message)
 
 
 def test_a_session_of_a_killed_aider_is_continued_by_wakelog(server, tool):

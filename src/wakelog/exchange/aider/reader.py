@@ -79,7 +79,7 @@ def _head(source: SourceFile) -> str:
     for line in source.lines():
         raw = (line.raw or b"")[:_HEAD_BYTES]
         found.append(raw)
-        size += len(raw)
+        size += len(raw) + 1
         if size > _HEAD_BYTES:
             break
     return b"\n".join(found).decode("utf-8", "replace")

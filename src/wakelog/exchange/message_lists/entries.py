@@ -37,6 +37,8 @@ from wakelog.exchange.sessions import ImportedEntry, ImportedItem, entry_id
 from wakelog.log.content import AnyPart, JsonObject, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Custom, KnownBody, Message
 
+# More items than any response has. A reply is held until it is complete.
+_ITEMS_MAX = 1_000
 _REPLY_CONTENT = ("refusal", "tool_calls", "function_call", "reasoning", "reasoning_content")
 _KNOWN_FIELDS: Mapping[str, frozenset[str]] = {
     "user": frozenset(("role", "content", "type", "id", "status")),
@@ -60,13 +62,20 @@ class _Call(msgspec.Struct):
 class _OpenReply(msgspec.Struct):
     """A reply of Responses to which items may still be added."""
 
-    parts: list[AnyPart]
-    items: int
+    parts: list[AnyPart] = []
+    items: int = 0
     after: str | None = None
+    has_text: bool = False
+    is_thinking: bool = True
+    """Whether there is nothing but reasoning so far."""
 
-    @property
-    def has_text(self) -> bool:
-        return any(isinstance(part, Text) and part.text for part in self.parts)
+    def add(self, parts: Iterable[AnyPart]) -> None:
+        """Add the parts of one item."""
+        self.items += 1
+        for part in parts:
+            self.parts.append(part)
+            self.has_text = self.has_text or (isinstance(part, Text) and bool(part.text))
+            self.is_thinking = self.is_thinking and isinstance(part, Thinking)
 
 
 class ListReader:
@@ -126,9 +135,8 @@ class ListReader:
         is_plain = not message.get("tool_calls") and isinstance(message.get("content"), str)
         if is_plain and message.keys() <= {"role", "content", "phase"}:
             # Responses takes such messages too, and calls may follow.
-            self._open = self._open or _OpenReply([], 0)
-            self._open.parts.extend(item_parts(message, None))
-            self._open.items += 1
+            self._open = self._open or _OpenReply()
+            self._open.add(item_parts(message, None))
             return
         reply = Reply(
             content=with_unique_call_ids(reply_parts(message)),
@@ -144,18 +152,17 @@ class ListReader:
         """Return whether an item belongs to the open reply."""
         assert self._open is not None
         kind = message.get("type")
-        if not is_message(message):
+        if not is_message(message) or self._open.items >= _ITEMS_MAX:
             return False
         if message.get("role") == "assistant":
-            return all(isinstance(part, Thinking) for part in self._open.parts) and _is_open(message)
+            return self._open.is_thinking and _is_open(message)
         if kind == "reasoning":
             return not self._open.has_text
         return kind in CALL_TYPES | MODEL_ITEM_TYPES
 
     def _add_item(self, item: JsonObject) -> None:
-        self._open = self._open or _OpenReply([], 0)
-        self._open.parts.extend(item_parts(item, self._open.after))
-        self._open.items += 1
+        self._open = self._open or _OpenReply()
+        self._open.add(item_parts(item, self._open.after))
         if item.get("type") == "reasoning":
             self._open.after = text_field(item, "id")
 

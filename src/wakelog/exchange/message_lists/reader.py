@@ -11,6 +11,7 @@ left out is another session.
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +23,6 @@ from wakelog.exchange.message_lists.shapes import (
     api_of,
     digest,
     is_message_list,
-    messages_in,
     without_cache_marks,
 )
 from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceFile, SourceLine, json_records
@@ -99,25 +99,46 @@ def _until_user(records: Iterator[JsonRecord]) -> Iterator[JsonRecord]:
 def _lists(source: SourceFile) -> Iterator[_List]:
     """Yield the lists of a file: of a document if the first line is not JSON, and it is one; else of the lines."""
     lines = (line for line in source.lines() if line.raw is None or line.raw.strip())
-    values = (_decoded(line.raw) for line in itertools.islice(lines, _HEAD_MAX))
-    value = next(values, None)
-    if value is None:
+    kinds = (_kind(line.raw) for line in itertools.islice(lines, _HEAD_MAX))
+    kind = next(kinds, None)
+    if kind is None:
         document = list(_document(source))
         if document:
             yield from document
             return
-        value = next((value for value in values if value is not None), None)
-    if isinstance(value, list) or messages_in(value) is not None:
+        kind = next((kind for kind in kinds if kind is not None), None)
+    if kind == "list":
         yield from _lists_of_lines(source)
     else:
         yield _List(json_records(source.lines()))
 
 
-def _decoded(raw: bytes | None) -> object:
+def _kind(raw: bytes | None) -> Literal["list", "message"] | None:
+    """Return whether a line is a list or a request with one, or another JSON object; None if it is neither."""
+    value = _outer(raw or b"")
+    if isinstance(value, list):
+        return "list"
+    return None if value is None else "message" if _list_field(value) is None else "list"
+
+
+def _outer(raw: bytes) -> list[msgspec.Raw] | dict[str, msgspec.Raw] | None:
+    """Return a list or an object with its values not decoded; None if a text is neither, or has too many values."""
+    if raw.count(b",") > _COMMAS_MAX:
+        return None
     try:
-        return msgspec.json.decode(raw or b"")
+        return msgspec.json.decode(raw, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def _list_field(request: dict[str, msgspec.Raw]) -> str | None:
+    """Return the name of the field with the messages; None for an object that is a message itself, or anything else."""
+    is_message = "role" in request
+    return next((name for name in LIST_FIELDS if not is_message and _is_list(request.get(name))), None)
+
+
+def _is_list(raw: msgspec.Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"["
 
 
 def _document(source: SourceFile) -> Iterator[_List]:
@@ -136,24 +157,20 @@ def _lists_of_lines(source: SourceFile) -> Iterator[_List]:
         if not lists:
             bad.append(BadRecord(line.number, line.offset, line.size, "no list of messages"))
         for found in lists:
-            yield msgspec.structs.replace(found, before=tuple(bad))
+            yield msgspec.structs.replace(found, before=(*bad, *found.before))
             bad = []
 
 
 def _lists_of(line: SourceLine) -> Iterator[_List]:
     """Yield the lists of one JSON value: a list of messages, a request, or a list of requests."""
-    raw = line.raw or b""
-    if raw.count(b",") > _COMMAS_MAX:
+    value = _outer(line.raw or b"")
+    if value is None:
         return
-    try:
-        value = msgspec.json.decode(raw, type=list[msgspec.Raw] | dict[str, msgspec.Raw])
-        if isinstance(value, dict):
-            yield from _request(value)
-            return
-        first = msgspec.json.decode(value[0]) if value else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    if isinstance(value, dict):
+        yield from _request(value)
         return
-    if messages_in(first) is None:
+    first = _outer(bytes(value[0])) if value else None
+    if not isinstance(first, dict) or _list_field(first) is None:
         yield _List(_raw_records(value))
         return
     for number, raw in enumerate(value, 1):
@@ -161,15 +178,23 @@ def _lists_of(line: SourceLine) -> Iterator[_List]:
 
 
 def _request(request: dict[str, msgspec.Raw]) -> Iterator[_List]:
-    name = next((name for name in LIST_FIELDS if bytes(request.get(name, b""))[:1] == b"["), None)
+    name = _list_field(request)
     if name is None:
         if "role" in request:
             yield _List(_raw_records([msgspec.Raw(msgspec.json.encode(request))]))
         return
-    messages = msgspec.json.decode(request[name], type=list[msgspec.Raw])
-    fields = {key: msgspec.json.decode(raw) for key, raw in request.items() if key != name}
+    messages = _outer(bytes(request[name]))
+    others = msgspec.Raw(msgspec.json.encode({key: raw for key, raw in request.items() if key != name}))
+    bad: tuple[BadRecord, ...] = ()
+    fields: JsonObject = {}
+    for record in _raw_records([others]):
+        if isinstance(record, BadRecord):
+            bad = (record,)
+        else:
+            fields = record.value
     # Which field it was says for which API it is.
-    yield _List(_raw_records(messages), {**fields, **({name: None} if name == "input" else {})})
+    marked = {**fields, **({name: None} if name == "input" else {})}
+    yield _List(_raw_records(messages if isinstance(messages, list) else []), marked, bad)
 
 
 def _raw_records(messages: Sequence[msgspec.Raw]) -> Iterator[JsonRecord]:
