@@ -183,7 +183,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "ls": shell("ls", "--json"),
         "verify": shell("verify", "crab_user_1", "--json"),
         "doctor": shell("doctor", "crab_user_1", "--salvage", "copy.jsonl", "--json"),
-        "doctor the store": shell("doctor", "--json"),
+        "doctor the store": _doctor_beside_another_agent(shell),
         "du": shell("du", "--json"),
         "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
         "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
@@ -191,6 +191,16 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "handoff": shell("handoff", "crab_user_2", "--to", "pi", "--dry-run", "--json"),
         "import": shell("import", str(_foreign_file(shell.folder)), "--json"),
     }
+
+
+def _doctor_beside_another_agent(shell):
+    """Run `doctor` where another agent has a session."""
+    place = shell.folder / ".codex" / "sessions" / "2026"
+    place.mkdir(parents=True)
+    (place / "rollout-1.jsonl").write_text("{}\n")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CODEX_HOME", str(shell.folder / ".codex"))
+        return shell("doctor", "--json")
 
 
 def _foreign_file(folder):

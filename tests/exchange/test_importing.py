@@ -6,7 +6,7 @@ import pytest
 
 from wakelog import Agent, Session, open_store
 from wakelog.errors import Conflict
-from wakelog.exchange.importing import IMPORT_TYPE, import_session
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import (
     ForeignSession,
@@ -20,7 +20,7 @@ from wakelog.exchange.sessions import (
 from wakelog.identity import latest
 from wakelog.log.content import Image, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import Compaction, Custom, Message, SessionRenamed
-from wakelog.projections.session_state import is_imported
+from wakelog.projections.session_state import IMPORT_TYPE, is_imported
 from wakelog.reading import read_log
 
 TOOL = "other"

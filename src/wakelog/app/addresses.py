@@ -6,6 +6,7 @@ usage error that lists the candidates. `entry_names` returns the shortest form t
 """
 
 import os
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ _CANDIDATES_SHOWN = 5
 _FIRST_LINE_BYTES = 4096
 # How every line begins that wakelog writes.
 _OWN_LINE = b'{"v":'
+_HEADER = re.compile(rb'\s*\{"type":\s*"session",')
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -106,14 +108,17 @@ def _at_path(path: str) -> tuple[Store, str]:
 
 
 def _refuse_foreign(path: str, real: str) -> None:
-    """Raise `UsageError` for a session of another agent. Nothing but the first line is read of a log of wakelog."""
+    """Raise `UsageError` for a session of another agent that has no header of a session in its first line.
+
+    A log with such a header, as pi and the first source document have it, opens as it stands (LOG-6).
+    """
     try:
         with open(real, "rb") as file:
             first = file.readline(_FIRST_LINE_BYTES)
     except OSError:
         # Opening the log reports it.
         return
-    if first.startswith(_OWN_LINE) or not first:
+    if not first or first.startswith(_OWN_LINE) or _HEADER.match(first):
         return
     try:
         tool = load("wakelog.exchange.detection").tool_of(real)

@@ -64,16 +64,14 @@ def import_own_log(store: Store, path: str, *, dry_run: bool = False) -> Iterato
             yield _result(Copied(header.id, name, "unchanged", to=store.name(header.id)), source, path)
             return
         for done in copy(source, store, [name], dry_run=dry_run):
-            result = _result(done, source, path)
-            if result.is_new and result.name is not None and not dry_run:
-                _leave_unattended(store, result.name)
-            yield result
+            yield _result(done, source, path)
 
 
-def _leave_unattended(store: Store, name: str) -> None:
+def leave_unattended(store: Store, name: str) -> None:
     """Mark a session that has work to do, so that automatic wakers leave it alone until a person continues it.
 
     The mark is a `head` entry, as for a fork. The header, which says so for sessions of other agents, stays as it is.
+    From then on the log differs from its file: `wakelog copy` keeps stores of one's own in sync.
     """
     session = Session(store, name)
     waits = overview(session.tree, held=False, damaged=False).state in _UNFINISHED

@@ -12,7 +12,7 @@ from wakelog.errors import NotASession, StoreError, UsageError, WakelogError
 from wakelog.exchange.detection import DetectedSource, detect
 from wakelog.exchange.importing import Account, ImportedSession, import_session
 from wakelog.exchange.own_logs import TOOL as OWN_TOOL
-from wakelog.exchange.own_logs import import_own_log, is_own_log_file
+from wakelog.exchange.own_logs import import_own_log, is_own_log_file, leave_unattended
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
 from wakelog.exchange.sync_index import SyncIndex, signature_of
 from wakelog.log.ids import IdTable
@@ -73,6 +73,9 @@ def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bo
     """Import a log of wakelog itself, as the session that it is."""
     signature = {path: signature_of(path)}
     done = tuple(import_own_log(store, path, dry_run=dry_run))
+    for each in done:
+        if each.is_new and each.name is not None and not dry_run:
+            leave_unattended(store, each.name)
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=OWN_TOOL, sessions=done)

@@ -164,3 +164,22 @@ def test_the_session_says_where_it_comes_from(shell, claude):
         SESSION,
     )
     assert (log[1]["data"]["fidelity"], log[1]["data"]["read"]) == (1.0, 4)
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "context", "export"])
+def test_a_session_of_another_agent_is_named_where_a_log_is_expected(shell, claude, command):
+    """ST-9: one line says what the file is and how to import it, instead of an empty or damaged session."""
+    claude.write_bytes(jsonl(*RECORDS))
+    done = shell(command, str(claude))
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert f"is a session of claude-code; `wakelog import {claude}` imports it" in done.err
+
+
+def test_show_says_where_a_session_comes_from_and_what_is_not_in_it(shell, claude):
+    """ST-9: the account of the import is a part of the session."""
+    claude.write_bytes(jsonl(*RECORDS) + b"torn\n")
+    shell("import", str(claude))
+    lines = shell("show", "claude-code_user_1").out.splitlines()
+    assert lines[2].startswith("imported from claude-code")
+    assert "records are entries" in lines[2]
+    assert lines[3].strip().startswith(f"line {len(RECORDS) + 1} not imported: not JSON")
