@@ -6,6 +6,7 @@
 import json
 import re
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,18 +19,18 @@ from wakelog.exchange.aider import reader
 from wakelog.exchange.aider.writer import write_session
 from wakelog.exchange.writing import SessionToWrite
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
-from wakelog.log.entry import Cancelled, Compaction, Custom, Message, ModelChange
+from wakelog.log.entry import AnyNode, Cancelled, Compaction, Custom, Message, ModelChange
 
 SESSION = "01" * 13
 
 
 def session_of(*nodes, **fields):
     """Return a session with nodes one after the other."""
-    placed, parent = [], SESSION
+    placed: list[AnyNode] = []
+    parent = SESSION
     for number, node in enumerate(nodes):
-        placed.append(type(node)(**{**{name: getattr(node, name) for name in node.__struct_fields__},
-                                    "id": node.id or f"n{number}", "parent_id": parent}))  # fmt: skip
-        parent = placed[-1].id
+        parent, above = node.id or f"n{number}", parent
+        placed.append(msgspec.structs.replace(node, id=parent, parent_id=above))
     fields = {"agent": "crab", "started_ms": 1_772_359_200_000, "head": parent, **fields}
     return SessionToWrite(session=SESSION, nodes=tuple(placed), **fields)
 
