@@ -121,10 +121,11 @@ def _reader_of(file: DiskFile, start: bytes) -> tuple[str, ModuleType] | None:
     """Return the reader that knows a file, and its name."""
     head = _head(file)
     text = start.decode("utf-8", "replace")
+    # Text first: the answers in it may have lines of JSON.
     questions: tuple[tuple[str, tuple[object, ...]], ...] = (
-        *([("is_{}", (head,))] if head is not None else []),
-        ("is_{}_store", (start, file.size)),
         ("is_{}_text", (text,)),
+        ("is_{}_store", (start, file.size)),
+        *([("is_{}", (head,))] if head is not None else []),
     )
     for question, given in questions:
         for name in READERS:

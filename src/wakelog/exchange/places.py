@@ -14,7 +14,7 @@ from wakelog.folders import home_folder
 # Files that may be sessions. Others are not opened when a folder is searched.
 _ENDINGS = (
     *(".jsonl", ".jsonl.zst", ".json", ".db", ".sqlite", ".crmem"),
-    *(".aider.chat.history.md", ".aider.llm.history"),
+    *(".chat.history.md", ".llm.history"),
 )
 # Folders of tools that hold no sessions, or copies of them in another form.
 _NO_SESSIONS = frozenset({"node_modules", ".git", "file-history", "snapshot", "tool-results", "blobs", "log", "logs"})

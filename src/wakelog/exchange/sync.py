@@ -85,7 +85,7 @@ def _stored_entries(store: Store, source: DetectedSource) -> Callable[[str], boo
     """Return a function that says whether an entry is in the store, for the sessions of a source."""
     stored = IdTable()
     for foreign in source.sessions():
-        name = session_id(source.tool, foreign.origin.id)
+        name = session_id(foreign.origin.tool, foreign.origin.id)
         if _has_session(store, name):
             stored.add_ids(entry.id for entry in Session(store, name).entries())
     return stored.__contains__
@@ -99,7 +99,7 @@ def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *
         origin: SessionOrigin = foreign.origin
         return ImportedSession(
             origin=origin,
-            session=session_id(source.tool, origin.id),
+            session=session_id(origin.tool, origin.id),
             name=None,
             is_new=False,
             added=0,
