@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -18,9 +18,9 @@ from wakelog.errors import StoreError, UsageError, WakelogError
 from wakelog.exchange.detection import detect
 from wakelog.exchange.places import folder_of, usual_files
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry
-from wakelog.exchange.writing import Loss, SessionToWrite, WrittenSession
+from wakelog.exchange.writing import Loss, SessionToWrite, WrittenNode, WrittenSession
 from wakelog.log.content import Prompt, Reply, ToolResult
-from wakelog.log.entry import Head, KnownBody, Message, Node
+from wakelog.log.entry import Compaction, Head, KnownBody, Message, Node
 
 TOOL_NAMES = {"gemini": "gemini-cli"}
 """Targets whose tool has another name in `places`."""
@@ -45,6 +45,8 @@ class HandoffPlan(msgspec.Struct, frozen=True):
 
 def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapping[str, str]) -> HandoffPlan:
     """Return where the files of a written session go; `UsageError` if one of them is there already."""
+    if not any(isinstance(node, Message) for node in session.branch):
+        raise UsageError("the session has no messages yet", hint="there is nothing to continue")
     if written.load:
         if shutil.which(written.load[0], path=environ.get("PATH")) is None:
             raise UsageError(
@@ -191,15 +193,31 @@ def _words(text: str) -> str:
 def difference(session: SessionToWrite, got: list[Turn], losses: Iterable[Loss]) -> str:
     """Return the first turn of a session that is not in `got`, in order; empty if all are there.
 
-    Kinds of turns that are among the losses are not compared.
+    Tool calls and results are not compared if some are among the losses. If the format has no compactions, only what
+    the model is given is compared: what follows the last one.
     """
-    lost = " ".join(loss.kind for loss in losses)
+    kinds = " ".join(loss.kind for loss in losses)
+    has_tools = "tool" not in kinds
+    missing = _first_missing(session.branch, got, has_tools=has_tools)
+    active = _active_part(session.branch)
+    if missing and len(active) < len(session.branch):
+        missing = _first_missing(active, got, has_tools=has_tools)
+    return missing
+
+
+def _first_missing(nodes: Sequence[KnownBody], got: list[Turn], *, has_tools: bool) -> str:
     rest = iter(got)
-    for kind, text in _turns(session.branch):
-        compared = not (kind.startswith("tool") and "tool" in lost)
-        if compared and text and not any(_is_same(found, (kind, text)) for found in rest):
+    for kind, text in _turns(nodes):
+        is_compared = text and (has_tools or not kind.startswith("tool"))
+        if is_compared and not any(_is_same(found, (kind, text)) for found in rest):
             return f"the {kind} {text[:60]!r} is missing"
     return ""
+
+
+def _active_part(branch: Sequence[WrittenNode]) -> Sequence[WrittenNode]:
+    """Return the nodes that follow the last compaction; all if there is none."""
+    last = max((at for at, node in enumerate(branch) if isinstance(node, Compaction)), default=-1)
+    return branch[last + 1 :]
 
 
 def _is_same(found: Turn, wanted: Turn) -> bool:
