@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.reading_commands import reading_commands
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.main import wakelog
 from wakelog.forking import fork
@@ -178,18 +179,31 @@ def answers(shell, story, of_runs, of_entries, of_config):
     }
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:2], b"rubbish\n", lines[2].replace(b"yes", b"YES"), *lines[3:], b"cut"]))
-    return (of_runs | of_entries | sound | of_config) | {
-        "tree": shell("tree", "crab_user_2", "--json"),
-        "ls": shell("ls", "--json"),
-        "verify": shell("verify", "crab_user_1", "--json"),
-        "doctor": shell("doctor", "crab_user_1", "--salvage", "copy.jsonl", "--json"),
-        "doctor the store": _doctor_beside_another_agent(shell),
-        "du": shell("du", "--json"),
-        "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
-        "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
-        "export": shell("export", "crab_user_1", "-f", "json"),
-        "handoff": shell("handoff", "crab_user_2", "--to", "pi", "--dry-run", "--json"),
-        "import": shell("import", str(_foreign_file(shell.folder)), "--json"),
+    return (
+        _of_other_commands(shell)
+        | (of_runs | of_entries | sound | of_config)
+        | {
+            "tree": shell("tree", "crab_user_2", "--json"),
+            "ls": shell("ls", "--json"),
+            "verify": shell("verify", "crab_user_1", "--json"),
+            "doctor": shell("doctor", "crab_user_1", "--salvage", "copy.jsonl", "--json"),
+            "doctor the store": _doctor_beside_another_agent(shell),
+            "du": shell("du", "--json"),
+            "gc": shell("gc", "--dry-run", "--older-than", "0s", "--json"),
+            "copy": shell("copy", str(_with_a_loss(shell.folder)), "--to", "elsewhere", "--json"),
+            "export": shell("export", "crab_user_1", "-f", "json"),
+            "handoff": shell("handoff", "crab_user_2", "--to", "pi", "--dry-run", "--json"),
+            "import": shell("import", str(_foreign_file(shell.folder)), "--json"),
+        }
+    )
+
+
+def _of_other_commands(shell):
+    """Return the answers of commands that read a session and need nothing more than its name."""
+    return {
+        name: shell(name, *more, "--json")
+        for name, *more in reading_commands("crab_user_1")
+        if any("--json" in each.opts for each in wakelog.get_command(click.Context(wakelog), name).params)
     }
 
 

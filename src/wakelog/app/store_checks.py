@@ -7,26 +7,19 @@ repaired.
 
 import os
 import stat
-import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from wakelog.app.notices import progress
 from wakelog.app.stores import StoreLocation
 from wakelog.errors import NoAccess, StoreError, WakelogError
-from wakelog.folders import user_folder
 from wakelog.log.references import LogReferences
 from wakelog.log.session_names import is_name
 from wakelog.ports.stores import Store
-from wakelog.stores import load
 from wakelog.stores.files import storage
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.folder import LOG_SUFFIX
-
-if TYPE_CHECKING:
-    from wakelog.exchange.retention import ToolHistory
 
 _STORE_FOLDERS = frozenset({"by-id", "by-title", ".locks", ".journals", ".blobs"})
 _PROBLEMS_MAX = 20
@@ -52,8 +45,6 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     inaccessible: list[str]
     problems: list[str]
     relinked: list[str]
-    tools: "list[ToolHistory]"
-    """Other agents on this machine whose sessions can be imported."""
 
     @property
     def is_bad(self) -> bool:
@@ -81,15 +72,7 @@ def check_store(place: StoreLocation) -> StoreReport:
         inaccessible=inaccessible,
         problems=[*refused, *_limit_problems(_problems(folder))] if folder else [],
         relinked=relinked,
-        tools=_tools(place),
     )
-
-
-def _tools(place: StoreLocation) -> "list[ToolHistory]":
-    """Return the histories of other agents on this machine."""
-    with load("wakelog.exchange.sync_index").SyncIndex(user_folder("cache"), place.url) as index:
-        found: list[ToolHistory] = load("wakelog.exchange.retention").tool_histories(os.environ, index, time.time())
-        return found
 
 
 def relink(place: StoreLocation, titles: Mapping[str, str]) -> tuple[list[str], list[str]]:

@@ -4,10 +4,13 @@
 what to do; it can write a clean copy to a new file. Without a session it checks the store and makes missing links.
 """
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from wakelog.app.addresses import Address, find_session
 from wakelog.app.integrity import (
@@ -21,6 +24,7 @@ from wakelog.app.integrity import (
 )
 from wakelog.app.store_checks import StoreReport, check_store
 from wakelog.app.stores import StoreLocation
+from wakelog.cli import load
 from wakelog.cli.ui.errors import DAMAGED, FAILED, note
 from wakelog.cli.ui.options import SharedOptions, command, session_argument
 from wakelog.cli.ui.output import put, put_json, put_text
@@ -28,6 +32,7 @@ from wakelog.cli.ui.quantities import plural, size_text
 from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
+from wakelog.folders import user_folder
 from wakelog.scanning import Scan
 from wakelog.verification import BlobAudit, verify_session
 
@@ -185,13 +190,21 @@ def _saved_lines(saved: dict[str, object]) -> Iterator[str]:
 
 def _doctor_store(shared: SharedOptions) -> None:
     """Report location, contents, permissions and damaged sessions of the store; make missing links."""
-    report = check_store(StoreLocation(shared.store_url))
+    place = StoreLocation(shared.store_url)
+    report, tools = check_store(place), _tools(place)
     if shared.json:
-        put_json(report)
+        put_json({**msgspec.to_builtins(report), "tools": tools})
     else:
-        _put_store_report(style_of(shared.color), report)
+        _put_store_report(style_of(shared.color), report, tools)
     if report.is_bad:
         raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
+
+
+def _tools(place: StoreLocation) -> "list[ToolHistory]":
+    """Return the histories of other agents on this machine."""
+    with load("wakelog.exchange.sync_index").SyncIndex(user_folder("cache"), place.url) as index:
+        found: list[ToolHistory] = load("wakelog.exchange.retention").tool_histories(os.environ, index, time.time())
+        return found
 
 
 def _tool_line(look: TerminalStyle, tool: "ToolHistory") -> str:
@@ -204,7 +217,7 @@ def _tool_line(look: TerminalStyle, tool: "ToolHistory") -> str:
     return words
 
 
-def _put_store_report(look: TerminalStyle, report: StoreReport) -> None:
+def _put_store_report(look: TerminalStyle, report: StoreReport, tools: "Sequence[ToolHistory]") -> None:
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size_text(report.bytes)}")
     if report.index:
@@ -215,7 +228,7 @@ def _put_store_report(look: TerminalStyle, report: StoreReport) -> None:
         put(f"relinked  {len(report.relinked) - _RELINKED_SHOWN} more; --json lists all")
     for problem in report.problems:
         put(f"{look.paint('warn', 'problem')}   {visible(problem)}")
-    for tool in report.tools:
+    for tool in tools:
         put(f"{tool.tool:<9} {_tool_line(look, tool)}")
     for name in report.damaged:
         put(f"{look.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
