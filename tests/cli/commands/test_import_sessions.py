@@ -122,6 +122,7 @@ def test_an_own_log_is_imported_as_itself(shell, story, tmp_path):
     assert (done.code, "wakelog: 1 new session imported" in done.out) == (0, True)
     copied = (tmp_path / "other" / "crab_user_1.jsonl").read_bytes()
     assert copied.startswith(log.read_bytes())
+    assert json.loads(copied.splitlines()[-1])["type"] == "head"
     assert shell("wake", "--all", "--store", str(tmp_path / "other")).code == 0
     assert (tmp_path / "other" / "crab_user_1.jsonl").read_bytes() == copied
     again = shell("import", str(log), "--store", str(tmp_path / "other"))
@@ -183,3 +184,5 @@ def test_show_says_where_a_session_comes_from_and_what_is_not_in_it(shell, claud
     assert lines[2].startswith("imported from claude-code")
     assert "records are entries" in lines[2]
     assert lines[3].strip().startswith(f"line {len(RECORDS) + 1} not imported: not JSON")
+    assert "wakelog:import" not in "\n".join(lines)
+    assert "wakelog:import" in shell("show", "claude-code_user_1", "--full").out

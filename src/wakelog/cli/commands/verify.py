@@ -229,7 +229,7 @@ def _put_store_report(look: TerminalStyle, report: StoreReport, tools: "Sequence
     for problem in report.problems:
         put(f"{look.paint('warn', 'problem')}   {visible(problem)}")
     for tool in tools:
-        put(f"{tool.tool:<9} {_tool_line(look, tool)}")
+        put(f"agent     {tool.tool}: {_tool_line(look, tool)}")
     for name in report.damaged:
         put(f"{look.paint('bad', 'damaged')}   {visible(name)}; see `wakelog doctor {visible(name)}`")
     for found in report.lost:

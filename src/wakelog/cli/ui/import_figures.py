@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.log.entry import Custom
-from wakelog.projections.session_state import IMPORT_TYPE
+from wakelog.projections.session_state import IMPORT_TYPE, IMPORTED_SETTING
 from wakelog.reading import Log
 
 _LOSSES_SHOWN = 8
@@ -26,6 +26,19 @@ def import_lines(look: TerminalStyle, log: Log) -> Iterator[str]:
         yield look.paint("dim", f"  and {len(figures.not_imported) - _LOSSES_SHOWN:,} more")
 
 
+def verbatim_records(log: Log) -> frozenset[str]:
+    """Return the ids of entries that only keep a record of another agent, or the figures of its import."""
+    tool = log.tree.header.settings.get(IMPORTED_SETTING)
+    if not isinstance(tool, str):
+        return frozenset()
+    customs = (entry.value for entry in log.entries if isinstance(entry.value, Custom))
+    return frozenset(
+        custom.id
+        for custom in customs
+        if custom.custom_type == IMPORT_TYPE or (custom.custom_type.startswith(f"{tool}:") and not custom.in_context)
+    )
+
+
 class ImportFigures(NamedTuple):
     """What the entry of an import says: where the session comes from, and what became of its records."""
 
@@ -37,7 +50,7 @@ class ImportFigures(NamedTuple):
         """Read the data of the entry, which is as untrusted as everything that is stored."""
         origin = " ".join(str(data.get(key) or "") for key in ("tool", "version")).strip()
         read, mapped, kept = (_count(data.get(key)) for key in ("read", "mapped", "verbatim"))
-        shares = f": {mapped:,} of {read:,} records are entries, {kept:,} are kept verbatim" if read else ""
+        shares = f": {mapped:,} of {read:,} records are entries, {kept:,} are kept verbatim (--full)" if read else ""
         skipped = [
             f"{_count(each.get('count')):,} × {each.get('kind')} not imported: {each.get('reason')}"
             for each in _objects(data.get("skipped"))

@@ -15,7 +15,7 @@ from wakelog.app.addresses import Address
 from wakelog.app.entry_names import EntryNames
 from wakelog.app.stores import warn_once
 from wakelog.cli.ui.errors import note_damage
-from wakelog.cli.ui.import_figures import import_lines
+from wakelog.cli.ui.import_figures import import_lines, verbatim_records
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_json, put_lines, put_raw, put_text
 from wakelog.cli.ui.quantities import age_text, duration_text, now_ms, plural
@@ -47,7 +47,8 @@ def transcript_lines(
     waiting = waiting_messages(log.tree) if branch.tip is not None and branch.tip.id == log.tree.head else None
     rows = transcript(branch, journals.partials, running=journals.running, waiting=waiting)
     yield from _session_heading(look, address, log, branch, now)
-    yield from draw_rows(layout, (row for row in rows if row.kind != "session"))
+    kept = frozenset() if full else verbatim_records(log)
+    yield from draw_rows(layout, (row for row in rows if row.kind != "session" and row.entry_id not in kept))
     others = len(log.tree.leaves()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
