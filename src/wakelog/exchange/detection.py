@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from wakelog.errors import NotASession, UsageError
 from wakelog.exchange.files import DiskDatabase, DiskFile
-from wakelog.exchange.records import JsonRecord, Record, json_records
+from wakelog.exchange.records import LINE_BYTES_MAX, JsonRecord, Record, decode_document, json_records
 from wakelog.exchange.sessions import ForeignSession
 from wakelog.exchange.sync_index import Signature
 
@@ -44,7 +42,6 @@ _FOLDERS_UP = {"opencode": ("/session/", 2), "gemini": ("/chats/", 2), "crabtalk
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 16 * 1024
 _HEAD_RECORDS = 20
-_DOCUMENT_BYTES_MAX = 256 << 20
 _KNOWN = (
     "sessions of Claude Code, Codex, pi, OpenCode, OpenClaw, Gemini CLI, Goose, Aider, efferent and crabtalk, lists of "
     "messages, and logs of wakelog are known"
@@ -182,12 +179,7 @@ def _values(found: Sequence[JsonRecord]) -> list[Any]:
 
 
 def _document(file: DiskFile) -> Any | None:
-    if file.size > _DOCUMENT_BYTES_MAX:
-        return None
-    try:
-        return msgspec.json.decode(file.content(_DOCUMENT_BYTES_MAX))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    return decode_document(file.content()) if file.size <= LINE_BYTES_MAX and not file.is_compressed else None
 
 
 def _with_root(file: DiskFile, name: str) -> DiskFile:

@@ -117,6 +117,16 @@ def json_records(lines: Iterable[SourceLine]) -> Iterator[JsonRecord]:
         yield _checked(line, line.offset, len(raw), value)
 
 
+def decode_document(raw: bytes) -> Any | None:
+    """Return the value of a document of JSON; None if it is not JSON, or would take many times its size in memory."""
+    if len(raw) > LINE_BYTES_MAX or raw.count(b"{") + raw.count(b"[") > _CONTAINERS_MAX:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
     """Yield the records of a line that is not one JSON value: whole ones, and the stretches between them."""
     text = raw.decode("utf-8", "surrogateescape")

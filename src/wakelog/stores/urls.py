@@ -26,7 +26,7 @@ class Scheme(NamedTuple):
     may_be_unavailable: bool = False
     """Whether the store may fail to respond for a while, as a database does that another program uses."""
     has_place: bool = True
-    """Whether a URL says where the store is."""
+    """Whether a URL says where the store is. One that does not ends with its process."""
     aliases: tuple[str, ...] = ()
 
 

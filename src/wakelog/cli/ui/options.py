@@ -41,7 +41,7 @@ STORE = _shared_option(
     "--store",
     "store_url",
     metavar="URL",
-    help="Store of the sessions: a folder, sqlite:FILE or postgresql://… [default: $WAKELOG_STORE, else as configured]",
+    help="Store of the sessions: a folder, or a URL such as sqlite:FILE. [default: $WAKELOG_STORE, else as configured]",
 )
 COLOR = _shared_option(
     "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colour. [default: auto]"

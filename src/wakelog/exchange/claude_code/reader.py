@@ -23,7 +23,7 @@ from wakelog.exchange.claude_code.content import object_of, text_of
 from wakelog.exchange.claude_code.entries import TOOL, Conversation
 from wakelog.exchange.claude_code.plan import Facts, Plan, Sidechain
 from wakelog.exchange.claude_code.records import Child, Surroundings
-from wakelog.exchange.records import JsonRecord, Record, SourceFile, SourceLine, json_records
+from wakelog.exchange.records import JsonRecord, Record, SourceFile, SourceLine, decode_document, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin, session_id
 from wakelog.log.content import JsonObject
 
@@ -280,8 +280,8 @@ def _web_records(source: SourceFile) -> Sequence[JsonRecord] | None:
     if b'"loglines"' not in head:
         return None
     try:
-        found = object_of(msgspec.json.decode(source.content())).get("loglines")
-    except (UsageError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = object_of(decode_document(source.content())).get("loglines")
+    except UsageError:
         return None
     if not isinstance(found, list):
         return None

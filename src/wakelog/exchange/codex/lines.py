@@ -16,7 +16,7 @@ import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.exchange.codex.items import ITEM_TYPES, identity_of, text_of
-from wakelog.exchange.records import BadRecord, SourceFile, json_records
+from wakelog.exchange.records import BadRecord, SourceFile, decode_document, json_records
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import JsonObject
 from wakelog.log.ids import digest_of
@@ -231,8 +231,8 @@ def read_document(source: SourceFile) -> JsonObject | None:
     if first is None or not (first.strip() == b"{" or first.lstrip().startswith((b'{"session":', b'{"items":'))):
         return None
     try:
-        value = msgspec.json.decode(source.content())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UsageError):
+        value = decode_document(source.content())
+    except UsageError:
         return None
     return value if is_document(value) else None
 
