@@ -48,7 +48,10 @@ _BAD_SHOWN = 3
 def import_(
     shared: SharedOptions, paths: tuple[str, ...], *, everything: bool, dry_run: bool, report: bool, watch: bool
 ) -> None:
-    """Import the sessions of other agents: Claude Code, Codex, pi, OpenCode and OpenClaw.
+    """Import the sessions of other agents.
+
+    Known are Claude Code, Codex, pi, OpenCode, OpenClaw, Gemini CLI, Goose, efferent, crabtalk and Aider, lists of
+    messages for the APIs of OpenAI and Anthropic, and logs of wakelog itself. A file is recognised by its content.
 
     Nothing is dropped silently: each record becomes an entry, is kept verbatim, or is counted in the report. Repeated
     imports add only what is new. Imported sessions start nothing; `wakelog fork` or `wakelog chat` continues one.
