@@ -71,7 +71,7 @@ FORMATS: Mapping[str, Format] = {
             "cwd/git": ("/repo", "branch main"),
         },
         partly={
-            "title": "a title that is only in `session_index.jsonl` or in the state database is not read",
+            "title": "a title in `session_index.jsonl` or the state database is read when the rollout is imported",
             "cwd/git": "the Git branch and commit are kept verbatim",
         },
     ),

@@ -1,5 +1,7 @@
 """ST-9: files are detected by content, imported, and imported again: the samples, renamed files, and refused ones."""
 
+import contextlib
+import json
 import shutil
 import sqlite3
 
@@ -11,6 +13,7 @@ from wakelog.exchange.detection import detect
 from wakelog.exchange.places import session_files, usual_files
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
+from wakelog.projections.session_state import session_state
 from wakelog.session import Session
 from wakelog.stores import open_store
 
@@ -129,3 +132,22 @@ def test_usual_places_follow_the_variables(tmp_path):
     path.write_bytes(jsonl(*CODEX))
     found = usual_files({"HOME": str(tmp_path), "CODEX_HOME": str(tmp_path / "elsewhere")})
     assert found == {"codex": [str(path)]}
+
+
+def test_titles_that_codex_keeps_beside_its_rollouts(store, tmp_path):
+    """ST-9: from the index, else from the newest state database; a title in the rollout counts more."""
+    folder = tmp_path / "sessions" / "2026" / "01" / "01"
+    folder.mkdir(parents=True)
+    session = json.loads(json.dumps(CODEX[0]))["payload"]["id"]
+    (folder / "rollout-a.jsonl").write_bytes(jsonl(*CODEX))
+    for number, title in ((3, "Old"), (10, "From the database")):
+        with contextlib.closing(sqlite3.connect(tmp_path / f"state_{number}.sqlite")) as database, database:
+            database.execute(
+                "CREATE TABLE threads (id TEXT, name TEXT, title TEXT, first_user_message TEXT, archived INT)"
+            )
+            database.execute("INSERT INTO threads VALUES (?, ?, '', '', 0)", (session, title))
+    (first,) = import_files(store, [str(folder / "rollout-a.jsonl")])
+    assert session_state(Session(store, first.sessions[0].session).tree).title == "From the database"
+    (tmp_path / "session_index.jsonl").write_bytes(jsonl({"id": session, "thread_name": "From the index"}))
+    list(import_files(store, [str(folder / "rollout-a.jsonl")]))
+    assert session_state(Session(store, first.sessions[0].session).tree).title == "From the index"

@@ -84,12 +84,26 @@ def carry_out(plan: HandoffPlan, session: SessionToWrite, environ: Mapping[str, 
         _load(plan, environ)
     else:
         _write(plan)
-    problem = difference(session, _read_back(plan, environ), plan.written.losses)
+    problem = _compare(plan, session, environ)
     if problem:
         raise StoreError(
             f"the session that {plan.written.tool} has now differs: {problem}",
             hint="do not continue it there, and report this with the session",
         )
+
+
+def _compare(plan: HandoffPlan, session: SessionToWrite, environ: Mapping[str, str]) -> str:
+    """Return how the session that the tool has differs; empty if it is the same.
+
+    A tool that takes sessions in may give them an id of its own. Then any of its sessions may be the one.
+    """
+    problems: list[str] = []
+    for foreign_id, turns in _read_back(plan, environ):
+        problem = difference(session, turns, plan.written.losses)
+        if not problem or foreign_id == plan.written.id:
+            return problem
+        problems.append(problem)
+    return problems[0] if len(problems) == 1 else "it is not among the sessions of the tool"
 
 
 def _write(plan: HandoffPlan) -> None:
@@ -135,23 +149,17 @@ def _load(plan: HandoffPlan, environ: Mapping[str, str]) -> None:
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_back(plan: HandoffPlan, environ: Mapping[str, str]) -> list[Turn]:
-    """Return the turns of the session as the tool has it now."""
-    files: Iterable[str] = plan.paths[:1]
-    if plan.written.load:
-        tool = TOOL_NAMES.get(plan.written.tool, plan.written.tool)
-        files = usual_files(environ).get(tool, [])
-    for path in files:
+def _read_back(plan: HandoffPlan, environ: Mapping[str, str]) -> Iterator[tuple[str, list[Turn]]]:
+    """Yield the id and the turns of the session as the tool has it now; of all its sessions if it took it in itself."""
+    tool = TOOL_NAMES.get(plan.written.tool, plan.written.tool)
+    for path in usual_files(environ).get(tool, []) if plan.written.load else plan.paths[:1]:
         try:
             with detect(path) as source:
                 for found in source.sessions():
-                    turns = _turns_of(found)
-                    if not plan.written.load or found.origin.id == plan.written.id:
-                        return turns
+                    yield found.origin.id, _turns_of(found)
         except WakelogError as error:
             if not plan.written.load:
                 raise StoreError(f"{path} cannot be read back: {error}") from error
-    raise StoreError(f"{plan.written.tool} does not have the session that was handed over")
 
 
 def _turns_of(found: ForeignSession) -> list[Turn]:

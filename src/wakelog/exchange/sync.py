@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from wakelog.errors import NotASession, StoreError, UsageError, WakelogError
+from wakelog.exchange.codex_titles import CodexTitles
 from wakelog.exchange.detection import DetectedSource, detect
 from wakelog.exchange.importing import Account, ImportedSession, import_session
 from wakelog.exchange.own_logs import TOOL as OWN_TOOL
@@ -34,12 +35,13 @@ def import_files(
     store: Store, paths: Iterable[str], index: SyncIndex | None = None, *, dry_run: bool = False
 ) -> Iterator[ImportedFile]:
     """Import files one by one, and yield the result of each."""
+    titles = CodexTitles()
     for path in paths:
         known = index.unchanged(path) if index is not None else None
         if known is not None and all(_has_session(store, session) for session in known):
             yield ImportedFile(path=path, status="unchanged")
         else:
-            yield _import_file(store, path, index, dry_run=dry_run)
+            yield _import_file(store, path, index, titles, dry_run=dry_run)
 
 
 def _has_session(store: Store, session: str) -> bool:
@@ -50,7 +52,9 @@ def _has_session(store: Store, session: str) -> bool:
     return True
 
 
-def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
+def _import_file(
+    store: Store, path: str, index: SyncIndex | None, titles: CodexTitles, *, dry_run: bool
+) -> ImportedFile:
     tool = ""
     try:
         if is_own_log_file(path):
@@ -58,7 +62,9 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
         with detect(path) as source:
             tool = source.tool
             found = source.sessions(_stored_entries(store, source) if source.takes_known_entries else None)
-            done = tuple(_import_one(store, source, foreign, dry_run=dry_run) for foreign in found)
+            done = tuple(
+                _import_one(store, source, _with_title(foreign, path, titles), dry_run=dry_run) for foreign in found
+            )
             signature = source.opened
     except NotASession as error:
         return ImportedFile(path=path, status="no session", error=error)
@@ -67,6 +73,13 @@ def _import_file(store: Store, path: str, index: SyncIndex | None, *, dry_run: b
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+
+
+def _with_title(foreign: ForeignSession, path: str, titles: CodexTitles) -> ForeignSession:
+    """Return a session of Codex with the title that is not in its rollout; any other as it is."""
+    if foreign.origin.tool != "codex" or foreign.title:
+        return foreign
+    return msgspec.structs.replace(foreign, title=titles.find(path, foreign.origin.id))
 
 
 def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:

@@ -87,7 +87,7 @@ def test_handoff_asks_first(shell, story, pi):
 
 def test_what_was_written_is_compared(shell, story, pi, monkeypatch):
     """A session that the tool would read differently is reported, with the first turn that is missing."""
-    monkeypatch.setattr(handing, "_read_back", lambda plan, environ: [("prompt", "Which tests are flaky?")])
+    monkeypatch.setattr(handing, "_read_back", lambda plan, environ: [("x", [("prompt", "Which tests are flaky?")])])
     answer = shell("handoff", "crab_user_1", "--to", "pi", "--yes")
     assert (answer.code, "the reply 'I will look.' is missing" in answer.err) == (1, True)
 
