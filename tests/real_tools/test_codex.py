@@ -137,7 +137,7 @@ def test_a_session_killed_in_a_tool_is_continued_here_and_handed_back(tool, serv
     run.kill()
     store = MemoryStore()
     (found,) = import_sessions(store, tool)
-    assert [row.status for row in Session.get(store, found.session).transcript() if row.kind == "call"] == ["open"]
+    assert [row.status for row in Session.get(store, found.session).transcript() if row.kind == "call"] == ["unknown"]
     continued = continue_with_wakelog(server, store, found, "exec_command")
     assert (continued.ran, continued.statuses) == ([], ["unknown"])
     assert held_command.effects == ["begun"]
