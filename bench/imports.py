@@ -102,7 +102,7 @@ def _memory(folder: str, place: str, workload: str) -> Figure:
 
 def _size_of(folder: str) -> int:
     """Return the bytes of all files below a folder."""
-    return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
+    return sum(os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(folder) for name in names)
 
 
 def _rate(size: int, taken: Times) -> str:
