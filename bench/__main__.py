@@ -1,7 +1,7 @@
 """`python -m bench [--full] [--only NAME]`: measure, print, and (unless `--only`) write `docs/performance.md`.
 
 The data is made in a folder inside the checkout, so that it is on the same disk, and removed at the end. `--full` adds
-the large workloads: a log of 1 GB, 100,000 sessions, 1,000,000 messages.
+the large workloads: a log of 1 GB, 100,000 sessions, 1,000,000 messages, 10,000 files of another agent.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from bench.appends import one_writer, to_database
 from bench.commands import listing, searching
 from bench.first_request import first_request
 from bench.forks import forking
+from bench.imports import imports
 from bench.loads import load
 from bench.made import Words
 from bench.measure import Figure
@@ -40,11 +41,17 @@ class Sizes(msgspec.Struct, frozen=True):
     searched: tuple[int, ...] = (50_000,)
     picked: int = 10_000
     held: tuple[int, ...] = (50_000,)
+    imported: tuple[tuple[int, int], ...] = ((200, 20),)
+    """Files and megabytes."""
 
 
 USUAL = Sizes()
 LARGE = Sizes(
-    megabytes=(64, 1_000), listed=(2_000, 10_000, 100_000), searched=(50_000, 1_000_000), held=(50_000, 850_000)
+    megabytes=(64, 1_000),
+    listed=(2_000, 10_000, 100_000),
+    searched=(50_000, 1_000_000),
+    held=(50_000, 850_000),
+    imported=((200, 20), (10_000, 1_000)),
 )
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 Concern = Callable[[str, Words], Iterator[Figure]]
@@ -72,6 +79,8 @@ def concerns(sizes: Sizes = USUAL) -> Iterator[tuple[str, Concern]]:
     yield "step", steps
     yield "redaction", redaction
     yield "fork", forking
+    for files_imported, megabytes in sizes.imported:
+        yield "import", partial(imports, files=files_imported, megabytes=megabytes)
     yield "size", stored
 
 

@@ -27,13 +27,13 @@ def memory(folder: str, words: Words, *, messages: int) -> Iterator[Figure]:
     megabytes = os.path.getsize(os.path.join(store, f"{NAME}.jsonl")) / 1e6
     workload = f"{messages:,} messages of 1,000 characters, {megabytes:,.0f} MB"
     for what, arguments in _commands(folder, forked).items():
-        yield _figure(what, workload, _peak(store, arguments, os.path.join(folder, "cache")))
+        yield _figure(what, workload, peak_of_command(store, arguments, os.path.join(folder, "cache")))
     _move_head_back(store, last_seq=(messages + 3) // 4 * 4)
     what = "`ls`, the head of the log moved back to an old entry, and a fork of it, not indexed yet"
-    yield _figure(what, workload, _peak(store, ("ls",), os.path.join(folder, "cache-moved")))
+    yield _figure(what, workload, peak_of_command(store, ("ls",), os.path.join(folder, "cache-moved")))
     _damage(store)
     what = "`ls`, the same log damaged, not indexed yet"
-    yield _figure(what, workload, _peak(store, ("ls",), os.path.join(folder, "cache-damaged")))
+    yield _figure(what, workload, peak_of_command(store, ("ls",), os.path.join(folder, "cache-damaged")))
 
 
 def _figure(what: str, workload: str, peak: int) -> Figure:
@@ -86,7 +86,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def _peak(store: str, arguments: tuple[str, ...], cache: str) -> int:
+def peak_of_command(store: str, arguments: tuple[str, ...], cache: str) -> int:
     """Return the largest resident size of a command, in bytes."""
     command = ["-m", "wakelog", "--store", store, *arguments]
     starter = [sys.executable, "-c", _START, *command]

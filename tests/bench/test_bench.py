@@ -12,6 +12,7 @@ from bench import (
     commands,
     first_request,
     forks,
+    imports,
     loads,
     many_sessions,
     picks,
@@ -25,12 +26,13 @@ from bench import (
 from bench.__main__ import ROOT, Sizes, concerns, measure
 from bench.report import page
 
-TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,))
+TINY = Sizes(megabytes=(1,), listed=(3,), searched=(10,), picked=12, held=(20,), imported=((3, 1),))
 CONSTANTS: dict[ModuleType, dict[str, object]] = {
     appends: {"SYNCED_ROUNDS": 3, "UNSYNCED_ROUNDS": 3},
     commands: {"MESSAGES_A_SESSION": 5, "ROUNDS": 1, "SEARCHES": 1, "COMMON": 0, "RARE": 1},
     first_request: {"ROUNDS": 1},
     forks: {"SIZES": (2, 4, 8), "ROUNDS": 1},
+    imports: {"ROUNDS": ((100, 1),)},
     loads: {"MESSAGES": 10, "ROUNDS": 1},
     many_sessions: {"RATES": 1, "COUNTS": (2, 3), "MOST": 3, "ENTRIES": 16},
     picks: {"FEW": 2, "ROUNDS": 1},
@@ -67,6 +69,7 @@ FIGURES = {
     "step": 1,
     "redaction": 5,
     "fork": 2,
+    "import": 6,
     "size": 3,
 }
 

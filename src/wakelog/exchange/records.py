@@ -106,7 +106,8 @@ def json_records(lines: Iterable[SourceLine]) -> Iterator[JsonRecord]:
             continue
         if not raw.strip():
             continue
-        if raw.count(b"{") + raw.count(b"[") > _CONTAINERS_MAX:
+        containers = raw.count(b"{") + raw.count(b"[")
+        if containers > _CONTAINERS_MAX:
             yield BadRecord(line.number, line.offset, line.size, f"more than {_CONTAINERS_MAX:,} objects and lists")
             continue
         try:
@@ -114,7 +115,11 @@ def json_records(lines: Iterable[SourceLine]) -> Iterator[JsonRecord]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield from _glued_records(line, raw)
             continue
-        yield _checked(line, line.offset, len(raw), value)
+        if containers <= _DEPTH_MAX and isinstance(value, dict):
+            # The common case: too few brackets to be nested too deeply.
+            yield Record(line.number, line.offset, value)
+        else:
+            yield _checked(line, line.offset, len(raw), value)
 
 
 def decode_document(raw: bytes) -> Any | None:

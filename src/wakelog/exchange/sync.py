@@ -3,7 +3,7 @@
 A file that cannot be imported does not stop the others: it has a result of its own that says why.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -61,9 +61,9 @@ def _import_file(
             return _import_own(store, path, index, dry_run=dry_run)
         with detect(path) as source:
             tool = source.tool
-            found = source.sessions(_stored_entries(store, source) if source.takes_known_entries else None)
             done = tuple(
-                _import_one(store, source, _with_title(foreign, path, titles), dry_run=dry_run) for foreign in found
+                _import_one(store, source, _with_title(foreign, path, titles), dry_run=dry_run)
+                for foreign in _sessions_of(store, source)
             )
             signature = source.opened
     except NotASession as error:
@@ -94,14 +94,18 @@ def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bo
     return ImportedFile(path=path, status="imported", tool=OWN_TOOL, sessions=done)
 
 
-def _stored_entries(store: Store, source: DetectedSource) -> Callable[[str], bool]:
-    """Return a function that says whether an entry is in the store, for the sessions of a source."""
+def _sessions_of(store: Store, source: DetectedSource) -> Iterator[ForeignSession]:
+    """Yield the sessions of a source. A reader that must be told which entries are stored is told those of each."""
+    if not source.takes_known_entries:
+        yield from source.sessions()
+        return
     stored = IdTable()
-    for foreign in source.sessions():
+    for foreign in source.sessions(stored.__contains__):
+        # Before the items of the session are read: its reader asks while it reads them.
         name = session_id(foreign.origin.tool, foreign.origin.id)
         if _has_session(store, name):
             stored.add_ids(entry.id for entry in Session(store, name).entries())
-    return stored.__contains__
+        yield foreign
 
 
 def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *, dry_run: bool) -> ImportedSession:

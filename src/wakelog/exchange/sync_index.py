@@ -76,6 +76,8 @@ def _open(path: str) -> sqlite3.Connection:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         database = sqlite3.connect(path, timeout=5)
         database.execute("PRAGMA journal_mode=WAL")
+        # Without a sync for each file: what a power cut takes away is imported again, and found to be there.
+        database.execute("PRAGMA synchronous=NORMAL")
         database.execute(_TABLE)
     except (sqlite3.Error, OSError):
         database = sqlite3.connect(":memory:")

@@ -35,6 +35,9 @@ class SessionNames:
         self._folder = folder
         self._names: dict[str, str] = {}
         self._last_number: dict[str, int] = {}
+        # The files whose ids a search has read, and the names by id. An id never changes: a search reads new logs only.
+        self._searched: set[str] = set()
+        self._found: dict[str, str] = {}
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
 
@@ -238,6 +241,8 @@ class SessionNames:
     def forget(self) -> None:
         """Clear the cache of names found."""
         self._names.clear()
+        self._searched.clear()
+        self._found.clear()
 
     def _linked_name(self, session: str) -> str:
         name = _link_target(os.path.join(self._folder.path, "by-id", session))
@@ -250,11 +255,35 @@ class SessionNames:
         return session
 
     def _searched_name(self, session: str) -> str:
-        for entry in self._folder.log_names():
-            name = entry.name.removesuffix(LOG_SUFFIX)
-            if self._id_of(name) == session:
-                return name
-        raise NotFound(session)
+        self._read_new_ids()
+        name = self._found.get(session)
+        if name is not None and self._id_of(name) != session:
+            # The log was removed or replaced by hand.
+            self._searched.clear()
+            self._found.clear()
+            self._read_new_ids()
+            name = self._found.get(session)
+        if name is None:
+            raise NotFound(session)
+        return name
+
+    def _read_new_ids(self) -> None:
+        """Read the ids of the logs that no search has read yet. Finding none must be fast: an import asks for each session."""
+        with storage(f"list {self._folder.path}"):
+            try:
+                new = set(os.listdir(self._folder.path)).difference(self._searched)
+            except FileNotFoundError:
+                return
+        for file in sorted(new):
+            name = file.removesuffix(LOG_SUFFIX)
+            session = self._id_of(name) if name != file and is_name(name) and self._is_file(file) else None
+            if session is not None:
+                self._searched.add(file)
+                self._found.setdefault(session, name)
+
+    def _is_file(self, file: str) -> bool:
+        path = os.path.join(self._folder.path, file)
+        return os.path.isfile(path) and not os.path.islink(path)
 
     def _id_of(self, name: str) -> str | None:
         """The session id in a log's first line; None if it has none, or this user cannot read the log."""
