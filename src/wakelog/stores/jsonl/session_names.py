@@ -35,8 +35,8 @@ class SessionNames:
         self._folder = folder
         self._names: dict[str, str] = {}
         self._last_number: dict[str, int] = {}
-        # The files whose ids a search has read, and the names by id. An id never changes: a search reads new logs only.
-        self._searched: set[str] = set()
+        # The files (name and inode) whose ids a search has read, and the names by id: a search reads new logs only.
+        self._searched: set[tuple[str, int]] = set()
         self._found: dict[str, str] = {}
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
@@ -268,22 +268,22 @@ class SessionNames:
         return name
 
     def _read_new_ids(self) -> None:
-        """Read the ids of the logs that no search has read yet. Finding none must be fast: an import asks for each session."""
+        """Read the ids of the logs that no search has read yet. Fast if there are none: an import searches often."""
+        searched = self._searched
         with storage(f"list {self._folder.path}"):
             try:
-                new = set(os.listdir(self._folder.path)).difference(self._searched)
+                entries = os.scandir(self._folder.path)
             except FileNotFoundError:
                 return
-        for file in sorted(new):
-            name = file.removesuffix(LOG_SUFFIX)
-            session = self._id_of(name) if name != file and is_name(name) and self._is_file(file) else None
+        with entries:
+            new = [entry for entry in entries if (entry.name, entry.inode()) not in searched]
+        for entry in new:
+            name = entry.name.removesuffix(LOG_SUFFIX)
+            is_log = name != entry.name and is_name(name) and entry.is_file(follow_symlinks=False)
+            session = self._id_of(name) if is_log else None
             if session is not None:
-                self._searched.add(file)
+                searched.add((entry.name, entry.inode()))
                 self._found.setdefault(session, name)
-
-    def _is_file(self, file: str) -> bool:
-        path = os.path.join(self._folder.path, file)
-        return os.path.isfile(path) and not os.path.islink(path)
 
     def _id_of(self, name: str) -> str | None:
         """The session id in a log's first line; None if it has none, or this user cannot read the log."""
