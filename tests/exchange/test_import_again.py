@@ -1,5 +1,6 @@
 """ST-9: an import that finds nothing new opens no file of the other agent, decodes nothing and writes nothing."""
 
+import importlib
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,7 @@ import wakelog.exchange.files
 import wakelog.exchange.records
 from bench.foreign_logs import TOOLS, write_logs
 from bench.made import Words
+from wakelog.exchange.detection import READERS
 from wakelog.exchange.records import SourceLine
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
@@ -76,6 +78,9 @@ def test_the_first_import_decodes_no_more_than_the_reader_needs(tool, tmp_path, 
     paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS[tool], files=1, megabytes=1)
     with open(paths[0], "rb") as file:
         records = len(file.readlines())
+    # Readers are loaded on first use, and name the class in their types.
+    for module in READERS.values():
+        importlib.import_module(f"wakelog.exchange.{module}")
     decoded = 0
     checked = wakelog.exchange.records.Record
 
