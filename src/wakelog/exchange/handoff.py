@@ -51,7 +51,7 @@ def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapp
         if shutil.which(written.load[0], path=environ.get("PATH")) is None:
             raise UsageError(
                 f"{written.load[0]} is not installed, and keeps its sessions in a database",
-                hint=f"`wakelog export --to {written.tool} -o FILE` writes a file for `{' '.join(written.load)}`",
+                hint=f"`wakelog export --to {written.tool} -o FILE` writes a FILE for `{written.load_command}`",
             )
         return HandoffPlan(written, session.cwd, ())
     if not written.resume:
@@ -143,7 +143,7 @@ def _load(plan: HandoffPlan, environ: Mapping[str, str]) -> None:
         )
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise StoreError(f"`{' '.join(plan.written.load)}` failed: {last[:200]}")
+        raise StoreError(f"`{plan.written.load_command}` failed: {last[:200]}")
 
 
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────

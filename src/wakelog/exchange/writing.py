@@ -79,6 +79,11 @@ class WrittenSession(msgspec.Struct, frozen=True, kw_only=True):
     load: tuple[str, ...] = ()
     """The tool's own command that takes the first file in, for tools that keep sessions in a database."""
 
+    @property
+    def load_command(self) -> str:
+        """The command `load` as it is shown to people."""
+        return " ".join(self.load).replace("{file}", "FILE")
+
 
 class Losses:
     """Counts what a writer leaves out or changes."""

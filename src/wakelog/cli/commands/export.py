@@ -128,7 +128,7 @@ def _confirm(plan: "HandoffPlan", written: "WrittenSession", *, yes: bool) -> No
         return
     if not sys.stdin.isatty() or not sys.stderr.isatty():
         raise UsageError("a handoff writes into another tool's folder", hint="--yes agrees, --dry-run shows it")
-    where = plan.paths[0] if plan.paths else f"the database of {written.tool}, by `{' '.join(written.load)}`"
+    where = plan.paths[0] if plan.paths else f"the database of {written.tool}, by `{written.load_command}`"
     _note_losses(written.losses)
     click.confirm(f"Write this session to {visible(where)}?", err=True, abort=True)
 
@@ -151,7 +151,7 @@ def _put_plan(shared: SharedOptions, plan: "HandoffPlan", written: "WrittenSessi
     for path in plan.paths:
         put(f"{'would write' if dry_run else 'wrote'} {visible(path)}")
     if not plan.paths:
-        put(f"{'would be' if dry_run else 'was'} taken in by `{visible(' '.join(written.load))}`")
+        put(f"{'would be' if dry_run else 'was'} taken in by `{visible(written.load_command)}`")
     _note_losses(written.losses)
     folder = f"cd {shlex.quote(plan.cwd)} && " if plan.cwd else ""
     put(f"continue there: {visible(folder + shlex.join(plan.resume))}")
