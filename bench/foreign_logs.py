@@ -1,8 +1,8 @@
 """Logs of other agents, made in bulk: sessions as Claude Code and Codex write them, from a seeded generator.
 
 The kinds of records, their fields and the share of bytes of each kind are those of real sessions: most bytes are tool
-results of some KB, a few of 100 KB. Claude Code writes one line for each block and every result twice; Codex writes what
-the model saw and what was displayed. One file of a hundred is twenty times as large as the others.
+results of some KB, a few of 100 KB. Claude Code writes one line for each block and every result twice; Codex writes
+what the model saw and what was displayed. One file of a hundred is twenty times as large as the others.
 """
 
 import argparse

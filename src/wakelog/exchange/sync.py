@@ -83,7 +83,7 @@ def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bo
 
 
 def _sessions_of(store: Store, source: DetectedSource) -> Iterator[ForeignSession]:
-    """Yield the sessions of a source. A reader that must be told which entries are stored gets those of each session."""
+    """Yield the sessions of a source. A reader that must be told which entries are stored is told those of each."""
     if not source.takes_known_entries:
         yield from source.sessions()
         return

@@ -41,14 +41,27 @@ class SessionNames:
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
-        """Create a session's log durably under the next free number, unless the session exists; return its name."""
+    def create(
+        self,
+        session: str,
+        agent: str,
+        sender: str,
+        first_line: Callable[[int], bytes],
+        *,
+        must_be_new: bool = False,
+    ) -> str:
+        """Create a session's log durably under the next free number, unless the session exists; return its name.
+
+        `Conflict` for a session that exists and must be new.
+        """
         checked_id(session)
         with self._creating():
             with contextlib.suppress(NotFound):
                 name = self._linked_name(session)
                 # The process that created it may have died before it synced the folders.
                 self._sync()
+                if must_be_new:
+                    raise Conflict(f"{name} was created by another process", hint="try again")
                 return name
             stem = name_stem(agent, sender)
             last = self._last(stem) or last_old_number(self.first_lines, agent, sender)
@@ -268,7 +281,7 @@ class SessionNames:
         return name
 
     def _read_new_ids(self) -> None:
-        """Read the ids of the logs that no search has read yet. Finding none must be fast: an import asks for each session."""
+        """Read the ids of the logs that no search has read yet. Fast if there are none: imports ask often."""
         with storage(f"list {self._folder.path}"):
             try:
                 new = set(os.listdir(self._folder.path)).difference(self._searched)

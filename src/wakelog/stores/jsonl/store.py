@@ -90,6 +90,10 @@ class JsonlStore:
         """See `ports.Store`."""
         return self._naming.create(session, agent, sender, lambda number: LogEnd().seal(first_line(number)))
 
+    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
+        """See `ports.CreatesWhole`."""
+        return self._naming.create(session, agent, sender, content, must_be_new=True)
+
     def name(self, session: str) -> str:
         """See `ports.Store`."""
         return self._naming.name(session)
