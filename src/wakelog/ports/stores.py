@@ -130,6 +130,18 @@ class CreatesWhole(Protocol):
         ...
 
 
+@runtime_checkable
+class ListsOnce(Protocol):
+    """A store whose lookups list all sessions, and that can do so once for many of them."""
+
+    def listed_once(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the sessions that other programs add by hand need not be found.
+
+        For operations that look up thousands of sessions which do not exist yet.
+        """
+        ...
+
+
 class Store(Protocol):
     """Stores sessions as lines of bytes. A session is addressed by its id or its name."""
 

@@ -98,6 +98,10 @@ class JsonlStore:
         """See `ports.Store`."""
         return self._naming.name(session)
 
+    def listed_once(self) -> contextlib.AbstractContextManager[None]:
+        """See `ports.ListsOnce`."""
+        return self._naming.listed_once()
+
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
         """See `ports.Store`."""
         return self._naming.first_lines(stem)
