@@ -11,7 +11,9 @@ from bench.made import Words
 from wakelog.exchange.records import SourceLine
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
+from wakelog.ports.stores import CreatesWhole
 from wakelog.stores import open_store
+from wakelog.stores.memory import MemoryStore
 
 
 class _Counts:
@@ -68,6 +70,22 @@ def test_a_second_import_parses_nothing(tool, tmp_path, monkeypatch):
         assert sum(each.added for file in third for each in file.sessions) == 0
         assert counts.take()[0] > 0
     store.close()
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_stores_that_create_a_session_with_its_entries_hold_the_same_lines(tool, tmp_path):
+    """Law 12. Compactions, titles and more entries than one group are among them."""
+    paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS[tool], files=2, megabytes=2)
+    files, memory = open_store(str(tmp_path / "store")), MemoryStore()
+    assert isinstance(files, CreatesWhole)
+    assert not isinstance(memory, CreatesWhole)
+    for store in (files, memory):
+        sessions = [each.session for file in import_files(store, paths) for each in file.sessions]
+    for session in sessions:
+        lines = [line.raw for line in files.load(session)]
+        assert len(lines) > 256
+        assert lines == [line.raw for line in memory.load(session)]
+    files.close()
 
 
 @pytest.mark.parametrize("tool", TOOLS)
