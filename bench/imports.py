@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 from bench.bare_import import import_bare
 from bench.foreign_logs import TOOLS, write_logs
@@ -27,14 +28,14 @@ class _Syncs:
     def __init__(self) -> None:
         self._runs = self._count = 0
         self._seconds = 0.0
-        self._real = os.fsync, os.fdatasync
+        self._patch = patch.multiple(os, fsync=self._timed(os.fsync), fdatasync=self._timed(os.fdatasync))
 
     def __enter__(self) -> None:
         self._runs += 1
-        os.fsync, os.fdatasync = map(self._timed, self._real)
+        self._patch.start()
 
     def __exit__(self, *_: object) -> None:
-        os.fsync, os.fdatasync = self._real
+        self._patch.stop()
 
     def _timed(self, sync: Callable[[Any], None]) -> Callable[[Any], None]:
         def timed(file: Any) -> None:

@@ -75,7 +75,12 @@ def test_a_number_that_was_taken_meanwhile_gives_content_with_the_next(store):
 def reads(monkeypatch):
     """The names of the logs whose first lines are read."""
     found, real = [], SessionNames._first_line
-    monkeypatch.setattr(SessionNames, "_first_line", lambda self, name: (found.append(name), real(self, name))[1])
+
+    def first_line(self, name):
+        found.append(name)
+        return real(self, name)
+
+    monkeypatch.setattr(SessionNames, "_first_line", first_line)
     return found
 
 
@@ -109,7 +114,12 @@ def test_a_log_that_was_added_moved_or_replaced_by_hand_is_found(store):
 
 def test_folders_are_listed_once_for_many_sessions(store, monkeypatch):
     listed, real = [], os.listdir
-    monkeypatch.setattr(os, "listdir", lambda path: (listed.append(path), real(path))[1])
+
+    def list_folder(path):
+        listed.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", list_folder)
     store.create_whole("s0", "agent", "user", _content("s0"))
     store.set_title("s0", "old")
     listed.clear()
@@ -126,7 +136,15 @@ def test_folders_are_listed_once_for_many_sessions(store, monkeypatch):
     titles = real(os.path.join(store.folder.path, "by-title"))
     assert len(titles) == 10
     assert [title for title in titles if title.endswith("--agent_user_1.jsonl")] == ["newest--agent_user_1.jsonl"]
-    # Afterwards a log that was added by hand is found again.
+
+
+def test_a_log_that_was_added_by_hand_is_found_by_the_next_import(store):
+    """What one listing found holds only for the operation that made it."""
+    store.create_whole("s0", "agent", "user", _content("s0"))
+    store.set_title("s0", "old")
+    with store.listed_once(), pytest.raises(NotFound):
+        store.name("by-hand")
     with open(os.path.join(store.folder.path, "copy.jsonl"), "wb") as file:
         file.write(_content("by-hand")(1))
-    assert store.name("by-hand") == "copy"
+    with store.listed_once():
+        assert store.name("by-hand") == "copy"
