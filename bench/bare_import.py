@@ -1,6 +1,7 @@
 """The floor of an import: decode each line, look for secrets in every string of it, encode, hash and write it.
 
-It keeps no order, no tree and no ids, and syncs nothing.
+It keeps no order, no tree and no ids, and syncs nothing. It leaves out the second copy of each result that Claude Code
+writes, as the import does, so that both write about the same bytes.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ def import_bare(paths: Iterable[str], folder: str) -> None:
         with open(path, "rb") as source, open(os.path.join(folder, os.path.basename(path)), "wb") as target:
             for line in source:
                 value = decode(line)
+                value.pop("toolUseResult", None)
                 body = encode(redact_value(value)[0] if _has_secret(value) else value)
                 h = hashlib.sha256(h + body).hexdigest().encode()
                 target.write(b'%b,"h":"%b"}\n' % (body[:-1], h))

@@ -2,12 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
 
 from bench.bare_import import import_bare
 from bench.foreign_logs import TOOLS, write_logs
 from bench.made import Words
-from bench.measure import Figure, Times, compare, take_turns
+from bench.measure import Figure, Times, compare, show, take_turns
 from bench.memory import LIMIT_BYTES, peak_of_command
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
@@ -17,6 +20,34 @@ GROUP = "Importing sessions of other agents"
 GOAL = 0.5
 # Fewer rounds for more megabytes: (megabytes, rounds).
 ROUNDS = ((100, 5), (10_000, 1))
+
+
+class _Syncs:
+    """Counts the syncs of imports and the time that they take, which depends on the disk and on what else uses it."""
+
+    def __init__(self) -> None:
+        self._runs = self._count = 0
+        self._seconds = 0.0
+        self._patch = patch.multiple(os, fsync=self._timed(os.fsync), fdatasync=self._timed(os.fdatasync))
+
+    def __enter__(self) -> None:
+        self._runs += 1
+        self._patch.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
+
+    def _timed(self, sync: Callable[[Any], None]) -> Callable[[Any], None]:
+        def timed(file: Any) -> None:
+            start = time.perf_counter()
+            sync(file)
+            self._count += 1
+            self._seconds += time.perf_counter() - start
+
+        return timed
+
+    def __str__(self) -> str:
+        return f"{self._count // self._runs:,} syncs took {show(self._seconds / self._runs)} of it"
 
 
 def imports(folder: str, words: Words, *, files: int, megabytes: int) -> Iterator[Figure]:
@@ -36,10 +67,13 @@ def _speed(folder: str, paths: list[str], workload: str, size: int) -> Iterator[
     bare, store = os.path.join(folder, "bare"), os.path.join(folder, "store")
     cache = os.path.join(folder, "cache")
 
+    syncs = _Syncs()
+
     def first() -> None:
         for each in (store, cache):
             shutil.rmtree(each, ignore_errors=True)
-        again()
+        with syncs:
+            again()
 
     def again() -> None:
         with SyncIndex(cache, "bench") as index:
@@ -65,7 +99,7 @@ def _speed(folder: str, paths: list[str], workload: str, size: int) -> Iterator[
         ratio=taken["floor"].median / taken["first"].median,
         limit=GOAL,
         at_least=True,
-        measured=f"{compare(taken['floor'], taken['first'])}; {written}; {_rate(size, taken['first'])}",
+        measured=f"{compare(taken['floor'], taken['first'])}; {_rate(size, taken['first'])}; {written}; {syncs}",
     )
     second = take_turns({"again": again}, rounds=rounds, warm_up=0)["again"]
     yield Figure(

@@ -79,6 +79,44 @@ _APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
 
 
+def new_header(
+    *,
+    id: str,  # noqa: A002 - the name of the field
+    now_ms: int,
+    agent: str,
+    sender: str,
+    cwd: str = "",
+    title: str | None = None,
+    model: str | None = None,
+    provider: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    parent: Origin | None = None,
+    redact: RedactMode = "assignments",
+) -> SessionEntry:
+    """Return the header of a new session, checked and redacted; its number is that of the name it will have."""
+    for what, text in (("the agent", agent), ("the sender", sender), ("the folder", cwd)):
+        checked_text(what, text)
+    for what, given_text in (("the title", title), ("the model", model), ("the provider", provider)):
+        checked_text(what, given_text or "")
+    given = SessionEntry(
+        id=checked_id(id),
+        timestamp=iso_timestamp(now_ms),
+        version=FORMAT_VERSION,
+        cwd=cwd,
+        agent=agent,
+        sender=sender,
+        app=APP,
+        title=title,
+        provider=provider,
+        model=model,
+        settings=dict(settings or {}),
+        parent=parent,
+    )
+    # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
+    names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
+    return redact_entry(msgspec.structs.replace(given, **names), rule=redact)
+
+
 class SessionWriter:
     """The log of one session, read as far as its head needs, and appended to by any number of these, in any process."""
 
@@ -125,29 +163,21 @@ class SessionWriter:
         gets the number that the session is about to have; if it raises, nothing is created.
         """
         check_store(store)
-        for what, text in (("the agent", agent), ("the sender", sender), ("the folder", cwd)):
-            checked_text(what, text)
-        for what, given_text in (("the title", title), ("the model", model), ("the provider", provider)):
-            checked_text(what, given_text or "")
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
-        given = SessionEntry(
-            id=checked_id(session_id) if session_id else clock.new_id(),
-            timestamp=iso_timestamp(now_ms),
-            version=FORMAT_VERSION,
-            cwd=cwd,
+        entry = new_header(
+            id=session_id or clock.new_id(),
+            now_ms=now_ms,
             agent=agent,
             sender=sender,
-            app=APP,
+            cwd=cwd,
             title=title,
-            provider=provider,
             model=model,
-            settings=dict(settings or {}),
+            provider=provider,
+            settings=settings,
             parent=parent,
+            redact=redact,
         )
-        # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
-        names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
-        entry = redact_entry(msgspec.structs.replace(given, **names), rule=redact)
 
         def first_line(number: int) -> bytes:
             if check_number is not None:

@@ -1,7 +1,8 @@
 """ST-9: an import that finds nothing new opens no file of the other agent, decodes nothing and writes nothing."""
 
 import importlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -13,7 +14,12 @@ from wakelog.exchange.detection import READERS
 from wakelog.exchange.records import SourceLine
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
+from wakelog.log.entry import SessionHeader
+from wakelog.ports.stores import CreatesWhole
+from wakelog.session import Session
 from wakelog.stores import open_store
+from wakelog.stores.jsonl import JsonlStore
+from wakelog.stores.memory import MemoryStore
 
 
 class _Counts:
@@ -69,6 +75,52 @@ def test_a_second_import_parses_nothing(tool, tmp_path, monkeypatch):
         assert [file.status for file in third] == ["imported", *["unchanged"] * (len(paths) - 1)]
         assert sum(each.added for file in third for each in file.sessions) == 0
         assert counts.take()[0] > 0
+    store.close()
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_stores_that_create_a_session_with_its_entries_hold_the_same_lines(tool, tmp_path):
+    """Law 12. Compactions, titles and more entries than one group are among them."""
+    paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS[tool], files=2, megabytes=2)
+    files, memory = open_store(str(tmp_path / "store")), MemoryStore()
+    assert isinstance(files, CreatesWhole)
+    assert not isinstance(memory, CreatesWhole)
+    for store in (files, memory):
+        sessions = [each.session for file in import_files(store, paths) for each in file.sessions]
+    for session in sessions:
+        lines = [line.raw for line in files.load(session)]
+        assert len(lines) > 256
+        assert lines == [line.raw for line in memory.load(session)]
+    files.close()
+
+
+class _LateStore(JsonlStore):
+    """A store in which another program takes the first number after the content for it was made."""
+
+    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
+        def late(number: int) -> bytes:
+            made = content(number)
+            if number == 1:
+                with open(os.path.join(self.folder.path, f"{agent}_{sender}_1.jsonl"), "wb") as file:
+                    file.write(b"{}\n")
+            return made
+
+        return super().create_whole(session, agent, sender, late)
+
+
+def test_a_number_that_was_taken_meanwhile(tmp_path):
+    """The header names the number that the session has, and the next group is sealed behind that header."""
+    paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS["Codex"], files=1, megabytes=1)
+    store = _LateStore(str(tmp_path / "store"))
+    (done,) = import_files(store, paths)
+    (each,) = done.sessions
+    assert each.error is None
+    assert each.name == "codex_user_2"
+    session = Session(store, each.session)
+    assert session.verify().ok
+    header = next(iter(session.entries())).value
+    assert isinstance(header, SessionHeader)
+    assert header.number == 2
     store.close()
 
 

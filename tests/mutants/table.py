@@ -19,6 +19,7 @@ from tests.mutants.in_gemini import IN_GEMINI
 from tests.mutants.in_goose import IN_GOOSE
 from tests.mutants.in_handoff import IN_HANDOFF
 from tests.mutants.in_http_provider import IN_DOORS
+from tests.mutants.in_imports import IN_IMPORTS
 from tests.mutants.in_leases import IN_LEASES
 from tests.mutants.in_log import IN_LOG
 from tests.mutants.in_mcp import IN_MCP
@@ -48,7 +49,7 @@ MUTANTS = (
     *(*IN_PROVIDERS, *IN_DOORS, *IN_ANTHROPIC, *IN_OPENAI, *IN_TOOLS, *IN_MCP, *IN_CHANNELS),
     *(*IN_RUNTIME, *IN_LEASES, *IN_PROCESSES, *IN_REPLAYING, *IN_RECORDING, *IN_CLI, *IN_CHAT),
     *(*IN_CLAUDE_CODE, *IN_CODEX, *IN_OPENCODE, *IN_PI, *IN_PI_WRITER, *IN_GEMINI, *IN_GOOSE),
-    *(*IN_HANDOFF, *IN_AIDER, *IN_MESSAGE_LISTS, *IN_EFFERENT, *IN_CRABTALK, *IN_SEED_LOGS),
+    *(*IN_IMPORTS, *IN_HANDOFF, *IN_AIDER, *IN_MESSAGE_LISTS, *IN_EFFERENT, *IN_CRABTALK, *IN_SEED_LOGS),
 )
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (

@@ -47,7 +47,7 @@ from wakelog.log.ids import IdTable, is_id
 from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import iso_timestamp
-from wakelog.ports.stores import Store
+from wakelog.ports.stores import CreatesWhole, Store
 from wakelog.projections.session_state import (
     IMPORT_TYPE,
     IMPORTED_SETTING,
@@ -56,6 +56,7 @@ from wakelog.projections.session_state import (
 )
 from wakelog.redaction.entries import redact_entry
 from wakelog.session import Session
+from wakelog.writer import new_header
 
 SENDER = "user"
 _GROUP_MAX, _GROUP_BYTES = 256, 4 << 20
@@ -131,21 +132,6 @@ def import_session(store: Store, foreign: ForeignSession, *, dry_run: bool = Fal
     return _SessionImport(store, foreign).run(dry_run=dry_run)
 
 
-class _StartClock:
-    """The time at which a session began, for its header."""
-
-    def __init__(self, started_ms: int) -> None:
-        self._started_ms = started_ms
-
-    def now_ms(self) -> int:
-        """Return the start of the session."""
-        return self._started_ms
-
-    def new_id(self) -> str:
-        """Imported entries have derived ids."""
-        raise AssertionError("no new id is needed")
-
-
 class _SessionImport:
     """The import of one session: what the store has, where the head is, and the group to append next."""
 
@@ -167,6 +153,8 @@ class _SessionImport:
         self._follows: bool | None = None
         self._turns: dict[str, str | None] = {}
         self._end = LogEnd()
+        # The header while the session is not created yet: stores that can do so create it with its first group.
+        self._header: SessionHeader | None = None
         self._group: list[bytes] = []
         self._group_bytes = 0
 
@@ -213,8 +201,9 @@ class _SessionImport:
             parent = Origin(session=session_id(self._tool, origin.parent), entry="", kind="subagent")
         else:
             parent = Origin(session=origin.id if is_id(origin.id) else self.id, entry="", kind="import")
-        Session.create(
-            self._store,
+        header = new_header(
+            id=self.id,
+            now_ms=foreign.started_ms,
             agent=foreign.agent,
             sender=SENDER,
             cwd=foreign.cwd,
@@ -223,16 +212,42 @@ class _SessionImport:
             provider=foreign.provider,
             settings={IMPORTED_SETTING: self._tool},
             parent=parent,
-            session_id=self.id,
-            clock=_StartClock(foreign.started_ms),
         )
-        self._open()
+        if isinstance(self._store, CreatesWhole):
+            self._header = header
+            self._known.add_ids([self.id])
+            self._titles[self.id] = header.title
+            self._head = self._imported_head = self.id
+        else:
+            self._store.create(header.id, header.agent, header.sender, lambda number: _encoded_header(header, number))
+            self._after_creation(header)
+            self._open()
         account = Account(skipped={}, bad=[])
         for item in held:
             account.add(item)
         # A larger session is counted while it is written, and its figures follow at the end.
         self._has_figures = len(held) < _HELD_ITEMS_MAX
-        self._append(self._import_entry(self._import_id, account if self._has_figures else None))
+        if self._import_id not in self._known:
+            self._append(self._import_entry(self._import_id, account if self._has_figures else None))
+
+    def _create_whole(self, header: SessionHeader) -> None:
+        """Create the session with its first group of entries."""
+        assert isinstance(self._store, CreatesWhole)
+        bodies = self._group
+
+        def content(number: int) -> bytes:
+            self._end, lines = LogEnd(), []
+            for body in (_encoded_header(header, number), *bodies):
+                lines.append(self._end.seal(body))
+                self._end.advance(lines[-1])
+            return b"".join(lines)
+
+        self._name = self._store.create_whole(header.id, header.agent, header.sender, content)
+        self._after_creation(header)
+
+    def _after_creation(self, header: SessionHeader) -> None:
+        if header.title:
+            self._store.set_title(header.id, header.title)
 
     def _open(self) -> None:
         """Read which entries the session has, and where its head is."""
@@ -280,6 +295,7 @@ class _SessionImport:
                 self._append_entry(item.body)
         self._append_title()
         if self._added and not self._has_figures:
+            self._flush()
             key = f"{self._foreign.origin.id}:import:{self._end.seq}"
             self._add_to_group(self._import_entry(entry_id(self._tool, key), self._account))
         self._flush()
@@ -299,7 +315,7 @@ class _SessionImport:
     def _append_title(self) -> None:
         """Append the title that the tool shows now, if it has changed there. A title that a person gave here stays."""
         title = self._foreign.title
-        if not title or title == self._last_title or self._name is None:
+        if not title or title == self._last_title:
             return
         timestamp = iso_timestamp(self._foreign.started_ms)
         renamed = redact_entry(SessionRenamed(parent_id=self.id, timestamp=timestamp, title=title))
@@ -308,10 +324,11 @@ class _SessionImport:
             imported, number = self._titles[identity], number + 1
         if renamed.title == imported:
             return
+        self._flush()
         self._added += 1
         self._add_to_group(msgspec.structs.replace(renamed, id=identity))
         self._flush()
-        self._store.set_title(self._name, renamed.title)
+        self._store.set_title(self.id, renamed.title)
 
     def _append(self, body: KnownBody) -> None:
         """Append an entry. A node whose parent is not the head becomes a branch that the head follows."""
@@ -356,11 +373,13 @@ class _SessionImport:
         return msgspec.structs.replace(body, parent_id=place, first_kept_entry_id=kept, state=state)
 
     def _add_to_group(self, body: KnownBody) -> None:
-        sealed = self._end.seal(self._encoded(body))
-        self._end.advance(sealed)
+        line = self._encoded(body)
+        if self._header is None:
+            line = self._end.seal(line)
+            self._end.advance(line)
         self._known.add_ids([body.id])
-        self._group.append(sealed)
-        self._group_bytes += len(sealed)
+        self._group.append(line)
+        self._group_bytes += len(line)
         if len(self._group) >= _GROUP_MAX or self._group_bytes >= _GROUP_BYTES:
             self._flush()
 
@@ -385,11 +404,19 @@ class _SessionImport:
 
     def _flush(self) -> None:
         """Append the group with one sync. `Conflict` if another process has appended to the log meanwhile."""
-        if self._group:
+        if self._header is not None:
+            header, self._header = self._header, None
+            self._create_whole(header)
+            self._group, self._group_bytes = [], 0
+        elif self._group:
             assert self._name is not None
             size = self._end.size - self._group_bytes
             self._store.adopt(self.id, self._name, b"".join(self._group), size=size)
             self._group, self._group_bytes = [], 0
+
+
+def _encoded_header(header: SessionHeader, number: int) -> bytes:
+    return encode(msgspec.structs.replace(header, number=number))
 
 
 def _with_large_data_as_text(body: KnownBody) -> KnownBody:

@@ -3,6 +3,7 @@
 A file that cannot be imported does not stop the others: it has a result of its own that says why.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -17,7 +18,7 @@ from wakelog.exchange.own_logs import import_own_log, is_own_log_file, leave_una
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
 from wakelog.exchange.sync_index import SyncIndex, signature_of
 from wakelog.log.ids import IdTable
-from wakelog.ports.stores import Store
+from wakelog.ports.stores import ListsOnce, Store
 from wakelog.session import Session
 
 
@@ -36,12 +37,13 @@ def import_files(
 ) -> Iterator[ImportedFile]:
     """Import files one by one, and yield the result of each."""
     titles = CodexTitles()
-    for path in paths:
-        known = index.unchanged(path) if index is not None else None
-        if known is not None and all(_has_session(store, session) for session in known):
-            yield ImportedFile(path=path, status="unchanged")
-        else:
-            yield _import_file(store, path, index, titles, dry_run=dry_run)
+    with store.listed_once() if isinstance(store, ListsOnce) else contextlib.nullcontext():
+        for path in paths:
+            known = index.unchanged(path) if index is not None else None
+            if known is not None and all(_has_session(store, session) for session in known):
+                yield ImportedFile(path=path, status="unchanged")
+            else:
+                yield _import_file(store, path, index, titles, dry_run=dry_run)
 
 
 def _has_session(store: Store, session: str) -> bool:

@@ -8,7 +8,7 @@ implementation.
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -116,6 +116,30 @@ class Exposure(msgspec.Struct, frozen=True):
     uid: int = -1
     gid: int = -1
     mode: int = 0
+
+
+@runtime_checkable
+class CreatesWhole(Protocol):
+    """A store that can create a session together with its first entries, with fewer syncs than one after the other."""
+
+    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
+        """Create a session as `Store.create` does, with sealed lines that begin with the header; return its name.
+
+        `Conflict` if the session exists.
+        """
+        ...
+
+
+@runtime_checkable
+class ListsOnce(Protocol):
+    """A store whose lookups list all sessions, and that can do so once for many of them."""
+
+    def listed_once(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the sessions that other programs add by hand need not be found.
+
+        For operations that look up thousands of sessions which do not exist yet.
+        """
+        ...
 
 
 class Store(Protocol):

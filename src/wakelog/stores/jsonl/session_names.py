@@ -38,17 +38,34 @@ class SessionNames:
         # The files (name and inode) whose ids a search has read, and the names by id: a search reads new logs only.
         self._searched: set[tuple[str, int]] = set()
         self._found: dict[str, str] = {}
+        # What one listing has found, while the folders are listed only once: see `listed_once`.
+        self._listings = 0
+        self._is_listed = False
+        self._titled: dict[str, list[str]] | None = None
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
-        """Create a session's log durably under the next free number, unless the session exists; return its name."""
+    def create(
+        self,
+        session: str,
+        agent: str,
+        sender: str,
+        first_line: Callable[[int], bytes],
+        *,
+        must_be_new: bool = False,
+    ) -> str:
+        """Create a session's log durably under the next free number, unless the session exists; return its name.
+
+        `Conflict` for a session that exists and must be new.
+        """
         checked_id(session)
         with self._creating():
             with contextlib.suppress(NotFound):
                 name = self._linked_name(session)
                 # The process that created it may have died before it synced the folders.
                 self._sync()
+                if must_be_new:
+                    raise Conflict(f"{name} was created by another process", hint="try again")
                 return name
             stem = name_stem(agent, sender)
             last = self._last(stem) or last_old_number(self.first_lines, agent, sender)
@@ -159,11 +176,17 @@ class SessionNames:
         """Update `by-title/`: one link for each log, named after its last title."""
         with storage("link the title"):
             self._folder.make("by-title")
-            self._retitle(name, title, self._title_links(name).get(name, []))
+            if self._listings and self._titled is None:
+                self._titled = self._title_links()
+            links = self._title_links(name) if self._titled is None else self._titled
+            self._retitle(name, title, links.get(name, []))
+            if self._titled is not None:
+                self._titled[name] = [_title_link(title, name)] if title else []
 
     def _retitle(self, name: str, title: str, links: list[str]) -> None:
         for link in links:
-            os.unlink(os.path.join(self._folder.path, "by-title", link))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._folder.path, "by-title", link))
         if title:
             self._link("by-title", _title_link(title, name), name)
 
@@ -238,6 +261,17 @@ class SessionNames:
             )
         raise NotFound(f"no session {session} in {self._folder.path}")
 
+    @contextlib.contextmanager
+    def listed_once(self) -> Iterator[None]:
+        """List the folders of logs and titles at most once in this context, for many sessions that are created."""
+        self._listings += 1
+        try:
+            yield
+        finally:
+            self._listings -= 1
+            if not self._listings:
+                self._is_listed, self._titled = False, None
+
     def forget(self) -> None:
         """Clear the cache of names found."""
         self._names.clear()
@@ -261,6 +295,7 @@ class SessionNames:
             # The log was removed or replaced by hand.
             self._searched.clear()
             self._found.clear()
+            self._is_listed = False
             self._read_new_ids()
             name = self._found.get(session)
         if name is None:
@@ -268,7 +303,10 @@ class SessionNames:
         return name
 
     def _read_new_ids(self) -> None:
-        """Read the ids of the logs that no search has read yet. Fast if there are none: an import searches often."""
+        """Read the ids of the logs that no search has read yet. Fast if there are none: imports ask often."""
+        if self._listings and self._is_listed:
+            return
+        self._is_listed = True
         searched = self._searched
         with storage(f"list {self._folder.path}"):
             try:

@@ -90,9 +90,17 @@ class JsonlStore:
         """See `ports.Store`."""
         return self._naming.create(session, agent, sender, lambda number: LogEnd().seal(first_line(number)))
 
+    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
+        """See `ports.CreatesWhole`."""
+        return self._naming.create(session, agent, sender, content, must_be_new=True)
+
     def name(self, session: str) -> str:
         """See `ports.Store`."""
         return self._naming.name(session)
+
+    def listed_once(self) -> contextlib.AbstractContextManager[None]:
+        """See `ports.ListsOnce`."""
+        return self._naming.listed_once()
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:
         """See `ports.Store`."""
