@@ -34,7 +34,7 @@ def features(session):
 def test_the_generator_makes_valid_sessions_with_every_feature():
     seen = set()
 
-    @settings(max_examples=200, derandomize=True, phases=[Phase.generate], database=None)
+    @settings(max_examples=300, derandomize=True, phases=[Phase.generate], database=None)
     @given(sessions_to_write(branches=True))
     def check(session):
         ids = [session.session, *(node.id for node in session.nodes)]
@@ -58,7 +58,7 @@ def test_the_generator_makes_valid_sessions_with_every_feature():
 def test_call_ids_repeat_only_where_asked_for():
     repeats = {True: 0, False: 0}
 
-    @settings(max_examples=20, phases=[Phase.generate], database=None)
+    @settings(max_examples=60, phases=[Phase.generate], database=None)
     @given(sessions_to_write(repeated_call_ids=True), sessions_to_write())
     def check(repeating, plain):
         for session, key in ((repeating, True), (plain, False)):

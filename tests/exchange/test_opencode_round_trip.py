@@ -201,7 +201,7 @@ def test_the_generator_makes_what_the_tests_are_about():
     seen: Counter[tuple[str, str | None, bool]] = Counter()
 
     @given(sessions_to_write(branches=True))
-    @settings(max_examples=40, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=300, deadline=None, database=None, derandomize=True)
     def count(session):
         document = json.loads(write_session(session).files[0].content)
         for message in document["messages"]:
