@@ -35,7 +35,7 @@ IN_IMPORTS = (
         "a search reads logs again",
         "ST-7",
         f"{NAMES}._read_new_ids",
-        "self._searched.add(file)",
+        "searched.add((entry.name, entry.inode()))",
         "pass",
         (f"{MANY}::test_a_search_reads_each_log_once",),
     ),

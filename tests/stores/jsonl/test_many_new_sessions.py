@@ -115,11 +115,15 @@ def test_a_log_that_was_added_moved_or_replaced_by_hand_is_found(store):
 def test_folders_are_listed_once_for_many_sessions(store, monkeypatch):
     listed, real = [], os.listdir
 
-    def list_folder(path):
-        listed.append(path)
-        return real(path)
+    def counted(function):
+        def count(path):
+            listed.append(path)
+            return function(path)
 
-    monkeypatch.setattr(os, "listdir", list_folder)
+        return count
+
+    monkeypatch.setattr(os, "listdir", counted(os.listdir))
+    monkeypatch.setattr(os, "scandir", counted(os.scandir))
     store.create_whole("s0", "agent", "user", _content("s0"))
     store.set_title("s0", "old")
     listed.clear()
