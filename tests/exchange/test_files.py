@@ -205,3 +205,13 @@ def test_an_index_that_cannot_be_used_is_empty(tmp_path):
     with SyncIndex(str(tmp_path), "store") as index:
         index.remember("x", {"x": (1, 2)}, [])
         assert index.unchanged("x") is None
+
+
+def test_the_index_has_no_password_and_is_not_made_by_readers(tmp_path):
+    """Law 14: the URL of a store may have one."""
+    with SyncIndex(str(tmp_path), "postgresql://me:secret-word@host/db", create=False) as index:
+        assert index.unchanged("/nowhere") is None
+    assert list(tmp_path.iterdir()) == []
+    with SyncIndex(str(tmp_path), "postgresql://me:secret-word@host/db") as index:
+        index.remember("/a", {"/a": (1, 2)}, ["s"])
+    assert all(b"secret-word" not in path.read_bytes() for path in tmp_path.iterdir())

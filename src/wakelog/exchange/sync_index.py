@@ -4,6 +4,7 @@ An import of a file that is as it was then parses nothing. The index is a databa
 for another store, files are read again, and nothing is imported twice.
 """
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Mapping
@@ -31,11 +32,16 @@ def signature_of(path: str) -> tuple[int, int]:
 
 
 class SyncIndex:
-    """The index for one store. A damaged or unwritable index is treated as empty: it only saves time."""
+    """The index for one store. A damaged or unwritable index is treated as empty: it only saves time.
 
-    def __init__(self, folder: str, store_url: str) -> None:
-        self._store = store_url
-        self._database = _open(os.path.join(folder, "imports.db"))
+    With `create=False` no file is made, for commands that only read.
+    """
+
+    def __init__(self, folder: str, store_url: str, *, create: bool = True) -> None:
+        # A digest, because a URL may have a password in it.
+        self._store = hashlib.sha256(store_url.encode("utf-8", "surrogateescape")).hexdigest()
+        path = os.path.join(folder, "imports.db")
+        self._database = _open(path) if create or os.path.exists(path) else _open_in_memory()
 
     def __enter__(self) -> Self:
         return self
@@ -80,6 +86,11 @@ def _open(path: str) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous=NORMAL")
         database.execute(_TABLE)
     except (sqlite3.Error, OSError):
-        database = sqlite3.connect(":memory:")
-        database.execute(_TABLE)
+        return _open_in_memory()
+    return database
+
+
+def _open_in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:")
+    database.execute(_TABLE)
     return database

@@ -202,7 +202,7 @@ def _doctor_store(shared: SharedOptions) -> None:
 
 def _tools(place: StoreLocation) -> "list[ToolHistory]":
     """Return the histories of other agents on this machine."""
-    with load("wakelog.exchange.sync_index").SyncIndex(user_folder("cache"), place.url) as index:
+    with load("wakelog.exchange.sync_index").SyncIndex(user_folder("cache"), place.url, create=False) as index:
         found: list[ToolHistory] = load("wakelog.exchange.retention").tool_histories(os.environ, index, time.time())
         return found
 
