@@ -12,7 +12,7 @@ import sys
 import pytest
 
 LIMIT_KB = 256 * 1024
-SIZE = 24 << 20
+SIZE = 12 << 20
 MESSAGE = {"role": "user", "content": "x"}
 RECORD = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "s", "message": MESSAGE}
 PROGRAM = """
