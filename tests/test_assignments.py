@@ -61,7 +61,9 @@ def test_no_value_is_on_the_disk(tmp_path):
     store = JsonlStore(tmp_path)
     session = Session.create(store, agent=LINE, sender=LINE, title=LINE)
     session.say(f"cat .env\n{LINE}\n")
-    session.append(Message(message=Prompt(content=(Text(text=f"{LINE}\n" * 200_000),))))
+    # Longer than a line may be, so that most of it goes into a blob.
+    long = f"{LINE}\n{'words ' * 200}\n" * 15_000
+    session.append(Message(message=Prompt(content=(Text(text=long),))))
     session.append(Custom(custom_type="x", data={"client_secret": VALUE, "deep": [{"password": VALUE}]}))
     session.rename(LINE)
     session.append(Terminated(reason=LINE))
