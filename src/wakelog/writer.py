@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from wakelog.arguments import append_hint, check_store, checked_message, checked_text, session_ref
+from wakelog.arguments import append_hint, check_store, checked_message, session_ref
 from wakelog.clock import SystemClock
 from wakelog.decide.policy import Policy, RedactMode, policy_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
@@ -50,7 +50,6 @@ from wakelog.log.entry import (
     SessionRenamed,
     Terminated,
 )
-from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.lines import Damage, EntryReader
 from wakelog.log.seal import SealVerifier, unseal
@@ -68,8 +67,8 @@ from wakelog.projections.session_state import (
     is_terminated,
 )
 from wakelog.reading import Log, read_active, read_log, read_session_header
-from wakelog.redaction.entries import redact_entry, redact_identity
-from wakelog.version import APP
+from wakelog.redaction.entries import redact_entry
+from wakelog.session_header import new_header
 
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
@@ -77,44 +76,6 @@ _BODIES = (Node, Annotation)
 _SESSION_WIDE: frozenset[type] = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
 _APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
-
-
-def new_header(
-    *,
-    id: str,  # noqa: A002 - the name of the field
-    now_ms: int,
-    agent: str,
-    sender: str,
-    cwd: str = "",
-    title: str | None = None,
-    model: str | None = None,
-    provider: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    parent: Origin | None = None,
-    redact: RedactMode = "assignments",
-) -> SessionEntry:
-    """Return the header of a new session, checked and redacted; its number is that of the name it will have."""
-    for what, text in (("the agent", agent), ("the sender", sender), ("the folder", cwd)):
-        checked_text(what, text)
-    for what, given_text in (("the title", title), ("the model", model), ("the provider", provider)):
-        checked_text(what, given_text or "")
-    given = SessionEntry(
-        id=checked_id(id),
-        timestamp=iso_timestamp(now_ms),
-        version=FORMAT_VERSION,
-        cwd=cwd,
-        agent=agent,
-        sender=sender,
-        app=APP,
-        title=title,
-        provider=provider,
-        model=model,
-        settings=dict(settings or {}),
-        parent=parent,
-    )
-    # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
-    names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
-    return redact_entry(msgspec.structs.replace(given, **names), rule=redact)
 
 
 class SessionWriter:

@@ -56,7 +56,7 @@ from wakelog.projections.session_state import (
 )
 from wakelog.redaction.entries import redact_entry
 from wakelog.session import Session
-from wakelog.writer import new_header
+from wakelog.session_header import new_header
 
 SENDER = "user"
 _GROUP_MAX, _GROUP_BYTES = 256, 4 << 20

@@ -10,9 +10,9 @@ from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Message
 from wakelog.log.integrity import LogEnd
 from wakelog.session import Session
+from wakelog.session_header import new_header
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.session_names import SessionNames
-from wakelog.writer import new_header
 
 
 def _content(session):
