@@ -1,8 +1,7 @@
 """ST-9: an import that finds nothing new opens no file of the other agent, decodes nothing and writes nothing."""
 
 import importlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -10,15 +9,13 @@ import wakelog.exchange.files
 import wakelog.exchange.records
 from bench.foreign_logs import TOOLS, write_logs
 from bench.made import Words
+from wakelog.errors import Conflict
 from wakelog.exchange.detection import READERS
 from wakelog.exchange.records import SourceLine
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
-from wakelog.log.entry import SessionHeader
-from wakelog.ports.stores import CreatesWhole
 from wakelog.session import Session
 from wakelog.stores import open_store
-from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.memory import MemoryStore
 
 
@@ -79,12 +76,10 @@ def test_a_second_import_parses_nothing(tool, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_stores_that_create_a_session_with_its_entries_hold_the_same_lines(tool, tmp_path):
+def test_stores_hold_the_same_lines(tool, tmp_path):
     """Law 12. Compactions, titles and more entries than one group are among them."""
     paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS[tool], files=2, megabytes=2)
     files, memory = open_store(str(tmp_path / "store")), MemoryStore()
-    assert isinstance(files, CreatesWhole)
-    assert not isinstance(memory, CreatesWhole)
     for store in (files, memory):
         sessions = [each.session for file in import_files(store, paths) for each in file.sessions]
     for session in sessions:
@@ -94,34 +89,27 @@ def test_stores_that_create_a_session_with_its_entries_hold_the_same_lines(tool,
     files.close()
 
 
-class _LateStore(JsonlStore):
-    """A store in which another program takes the first number after the content for it was made."""
+class _LateStore(MemoryStore):
+    """A store in which another process creates each session just before it is created here."""
 
-    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
-        def late(number: int) -> bytes:
-            made = content(number)
-            if number == 1:
-                with open(os.path.join(self.folder.path, f"{agent}_{sender}_1.jsonl"), "wb") as file:
-                    file.write(b"{}\n")
-            return made
-
-        return super().create_whole(session, agent, sender, late)
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
+        super().create(session, agent, sender, first_line)
+        return super().create(session, agent, sender, first_line, more)
 
 
-def test_a_number_that_was_taken_meanwhile(tmp_path):
-    """The header names the number that the session has, and the next group is sealed behind that header."""
+def test_a_session_that_was_created_meanwhile_is_left_alone(tmp_path):
+    """ST-9: the entries are not in it, so the import is refused and adds nothing behind it."""
     paths = write_logs(str(tmp_path / "logs"), Words(), TOOLS["Codex"], files=1, megabytes=1)
-    store = _LateStore(str(tmp_path / "store"))
+    store = _LateStore()
     (done,) = import_files(store, paths)
     (each,) = done.sessions
-    assert each.error is None
-    assert each.name == "codex_user_2"
-    session = Session(store, each.session)
-    assert session.verify().ok
-    header = next(iter(session.entries())).value
-    assert isinstance(header, SessionHeader)
-    assert header.number == 2
-    store.close()
+    assert isinstance(each.error, Conflict)
+    assert len(list(store.load(each.session))) == 1
+    (again,) = import_files(store, paths)
+    assert again.sessions[0].error is None
+    assert Session(store, each.session).verify().ok
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -84,10 +84,10 @@ class Overtaken(MemoryStore):
         super().__init__()
         self.others = list(others)
 
-    def create(self, session, agent, sender, first_line):
+    def create(self, session, agent, sender, first_line, more=()):
         if self.others:
             self.others.pop(0)(self)
-        return super().create(session, agent, sender, first_line)
+        return super().create(session, agent, sender, first_line, more)
 
 
 def test_a_session_that_another_process_creates_meanwhile_is_opened():

@@ -28,7 +28,7 @@ from wakelog.exchange.sessions import (
     session_id,
 )
 from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_media_in_blobs
-from wakelog.log.codec import encode, fits_line
+from wakelog.log.codec import encode, fits_line, id_of
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import (
     RULES_VERSION,
@@ -47,7 +47,7 @@ from wakelog.log.ids import IdTable, is_id
 from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
 from wakelog.log.timestamps import iso_timestamp
-from wakelog.ports.stores import CreatesWhole, Store
+from wakelog.ports.stores import Store
 from wakelog.projections.session_state import (
     IMPORT_TYPE,
     IMPORTED_SETTING,
@@ -153,7 +153,7 @@ class _SessionImport:
         self._follows: bool | None = None
         self._turns: dict[str, str | None] = {}
         self._end = LogEnd()
-        # The header while the session is not created yet: stores that can do so create it with its first group.
+        # The header while the session is not created yet: it is created with its first group of entries.
         self._header: SessionHeader | None = None
         self._group: list[bytes] = []
         self._group_bytes = 0
@@ -213,39 +213,28 @@ class _SessionImport:
             settings={IMPORTED_SETTING: self._tool},
             parent=parent,
         )
-        if isinstance(self._store, CreatesWhole):
-            self._header = header
-            self._known.add_ids([self.id])
-            self._titles[self.id] = header.title
-            self._head = self._imported_head = self.id
-        else:
-            self._store.create(header.id, header.agent, header.sender, lambda number: _encoded_header(header, number))
-            self._after_creation(header)
-            self._open()
+        self._header = header
+        self._known.add_ids([self.id])
+        self._titles[self.id] = header.title
+        self._head = self._imported_head = self.id
         account = Account(skipped={}, bad=[])
         for item in held:
             account.add(item)
         # A larger session is counted while it is written, and its figures follow at the end.
         self._has_figures = len(held) < _HELD_ITEMS_MAX
-        if self._import_id not in self._known:
-            self._append(self._import_entry(self._import_id, account if self._has_figures else None))
+        self._append(self._import_entry(self._import_id, account if self._has_figures else None))
 
-    def _create_whole(self, header: SessionHeader) -> None:
-        """Create the session with its first group of entries."""
-        assert isinstance(self._store, CreatesWhole)
-        bodies = self._group
+    def _create_with_group(self, header: SessionHeader) -> None:
+        """Create the session with its first group of entries. `Conflict` if another process was faster."""
 
-        def content(number: int) -> bytes:
-            self._end, lines = LogEnd(), []
-            for body in (_encoded_header(header, number), *bodies):
-                lines.append(self._end.seal(body))
-                self._end.advance(lines[-1])
-            return b"".join(lines)
+        def first_line(number: int) -> bytes:
+            return encode(msgspec.structs.replace(header, number=number))
 
-        self._name = self._store.create_whole(header.id, header.agent, header.sender, content)
-        self._after_creation(header)
-
-    def _after_creation(self, header: SessionHeader) -> None:
+        self._name = self._store.create(header.id, header.agent, header.sender, first_line, self._group)
+        last = next(self._store.tail(self._name))
+        self._end.add(last)
+        if self._end.seq != len(self._group) or id_of(last.raw) != id_of(self._group[-1]):
+            raise Conflict(f"{self._name} was created by another process", hint="import it again")
         if header.title:
             self._store.set_title(header.id, header.title)
 
@@ -406,17 +395,13 @@ class _SessionImport:
         """Append the group with one sync. `Conflict` if another process has appended to the log meanwhile."""
         if self._header is not None:
             header, self._header = self._header, None
-            self._create_whole(header)
+            self._create_with_group(header)
             self._group, self._group_bytes = [], 0
         elif self._group:
             assert self._name is not None
             size = self._end.size - self._group_bytes
             self._store.adopt(self.id, self._name, b"".join(self._group), size=size)
             self._group, self._group_bytes = [], 0
-
-
-def _encoded_header(header: SessionHeader, number: int) -> bytes:
-    return encode(msgspec.structs.replace(header, number=number))
 
 
 def _with_large_data_as_text(body: KnownBody) -> KnownBody:

@@ -67,6 +67,15 @@ class LogEnd:
         return self.seq
 
 
+def sealed_lines(bodies: Iterable[bytes]) -> bytes:
+    """Return the first lines of a log, for encoded entries."""
+    end, lines = LogEnd(), []
+    for body in bodies:
+        lines.append(end.seal(body))
+        end.advance(lines[-1])
+    return b"".join(lines)
+
+
 def can_append_after(end: LogEnd, *, after: int, torn_bytes: int) -> bool:
     """Return whether an append that knows the log up to `after` and its torn tail may follow this end."""
     return end.seq == after and len(end.torn_tail) == torn_bytes

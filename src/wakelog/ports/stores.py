@@ -7,7 +7,7 @@ implementation.
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -119,18 +119,6 @@ class Exposure(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class CreatesWhole(Protocol):
-    """A store that can create a session together with its first entries, with fewer syncs than one after the other."""
-
-    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
-        """Create a session as `Store.create` does, with sealed lines that begin with the header; return its name.
-
-        `Conflict` if the session exists.
-        """
-        ...
-
-
-@runtime_checkable
 class ListsOnce(Protocol):
     """A store whose lookups list all sessions, and that can do so once for many of them."""
 
@@ -145,13 +133,16 @@ class ListsOnce(Protocol):
 class Store(Protocol):
     """Stores sessions as lines of bytes. A session is addressed by its id or its name."""
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """Create a session durably under the next free number of the exact pair (agent, sender); return its name.
 
-        `first_line` gets that number and returns the encoded session header. Concurrent creators never get the same
-        number. Numbering continues after sessions named by an earlier version (`session_names.old_stem`). A session
-        that already exists is left unchanged (ST-7). If `first_line` raises, its error is raised and nothing is
-        created; it may be called again with a higher number if the first one was taken meanwhile.
+        `first_line` gets that number and returns the encoded session header; `more` are encoded entries that are stored
+        with it, all or none. Concurrent creators never get the same number. Numbering continues after sessions named by
+        an earlier version (`session_names.old_stem`). A session that already exists is left unchanged (ST-7). If
+        `first_line` raises, its error is raised and nothing is created; it may be called again with a higher number if
+        the first one was taken meanwhile.
         """
         ...
 

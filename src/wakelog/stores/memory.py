@@ -7,14 +7,14 @@ against their digest on read, as in the other stores, so that one suite can test
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from wakelog.errors import BadId, Conflict, Damaged, LeaseLost, NotFound, UsageError
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import checked_id, digest_of
-from wakelog.log.integrity import LogEnd, can_append_after, find_appended
+from wakelog.log.integrity import LogEnd, can_append_after, find_appended, sealed_lines
 from wakelog.log.lines import Line, lines_after, split_lines
 from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
 from wakelog.ports.stores import (
@@ -119,7 +119,9 @@ class MemoryStore:
             raise UsageError("this memory store belongs to the parent process", hint=hint)
         return self._lock
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """See `ports.Store`."""
         checked_id(session)
         with self._changing:
@@ -129,7 +131,7 @@ class MemoryStore:
             stem = name_stem(agent, sender)
             number = 1 + (self._last(stem) or last_old_number(self.first_lines, agent, sender))
             name = f"{stem}{number}"
-            self._logs[name] = _Log(session, bytearray(LogEnd().seal(first_line(number))), LogEnd())
+            self._logs[name] = _Log(session, bytearray(sealed_lines((first_line(number), *more))), LogEnd())
             return name
 
     def first_lines(self, stem: str) -> Iterator[FirstLine]:

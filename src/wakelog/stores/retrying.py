@@ -11,7 +11,7 @@ Calls block the thread while they wait. A task that can wait without blocking us
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -203,9 +203,11 @@ class RetryingStore:
 
     # ── writes ───────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """See `ports.Store`."""
-        return self.repeat(lambda: self.inner.create(session, agent, sender, first_line))
+        return self.repeat(lambda: self.inner.create(session, agent, sender, first_line, more))
 
     def append(
         self,

@@ -6,7 +6,7 @@ errors of stores or tools cannot continue after it. A test catches it and contin
 same storage.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from wakelog.log.content import BlobRef
@@ -73,9 +73,11 @@ class CrashingStore:
 
     # ── writes ───────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """See `ports.Store`."""
-        return self.life.write(lambda: self._store.create(session, agent, sender, first_line))
+        return self.life.write(lambda: self._store.create(session, agent, sender, first_line, more))
 
     def append(
         self,

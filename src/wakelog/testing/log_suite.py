@@ -177,6 +177,20 @@ class LogSuite:
         assert len(set(names)) == 20
         assert {store.name(f"s{number}") for number in range(20)} == set(names)
 
+    def test_a_session_is_created_with_its_first_entries(self, rig: Rig, store: Store) -> None:
+        """ST-7: the entries are sealed and numbered behind the header, and the log can be appended to."""
+        name = store.create("s", "crab", "user", first_line("s"), [body("m1"), body("m2")])
+        assert [find_seq(line.raw) for line in rig.again().load(name)] == [0, 1, 2]
+        assert store.append("s", body("m3"), after=2).seq == 3
+        assert verify_seals(store.load(name)).broken == ()
+
+    def test_a_session_that_exists_gets_no_first_entries(self, store: Store) -> None:
+        """ST-7: it is left unchanged; a creator sees by its end that its entries are not there."""
+        name = make(store)
+        before = log_bytes(store, name)
+        assert store.create("s", "crab", "user", first_line("s"), [body("m1")]) == name
+        assert log_bytes(store, name) == before
+
     def test_by_id_and_by_name(self, store: Store) -> None:
         """ST-2: a session is found by its id and by its name."""
         name = make(store)

@@ -36,7 +36,7 @@ from wakelog.stores.database.tables import (
     SessionRef,
     StoredRow,
     StoreTables,
-    make_first_row,
+    make_first_rows,
     split_rows,
 )
 from wakelog.stores.followers import Followers
@@ -63,14 +63,18 @@ class RowStore:
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """See `ports.Store`."""
         known = self._tables.known(checked_id(session))
         if known is not None and known.id == session:
             return known.name
         stem = name_stem(agent, sender)
         last = self._tables.last_number(stem) or last_old_number(self.first_lines, agent, sender)
-        name, _ = self._create_numbered(session, stem, last, lambda number: make_first_row(first_line(number)))
+        name, _ = self._create_numbered(
+            session, stem, last, lambda number: make_first_rows((first_line(number), *more))
+        )
         return name
 
     def _create_numbered(

@@ -12,7 +12,7 @@ A `Draft` seals an append for its requested place before the database accepts it
 that it is created from, so that object must not be shared.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -298,6 +298,10 @@ class Draft:
         return SealedLine(self.row.seq or 0, Line(raw, self.end.size - len(raw) - 1))
 
 
-def make_first_row(line: bytes) -> tuple[Row]:
-    """The row of a session's first line."""
-    return (make_row(LogEnd().seal(line), line, 0),)
+def make_first_rows(bodies: Iterable[bytes]) -> tuple[Row, ...]:
+    """The rows of a session's first lines, for encoded entries."""
+    end, rows = LogEnd(), []
+    for body in bodies:
+        sealed = end.seal(body)
+        rows.append(make_row(sealed, body, end.advance(sealed)))
+    return tuple(rows)

@@ -45,18 +45,10 @@ class SessionNames:
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────
 
-    def create(
-        self,
-        session: str,
-        agent: str,
-        sender: str,
-        first_line: Callable[[int], bytes],
-        *,
-        must_be_new: bool = False,
-    ) -> str:
+    def create(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
         """Create a session's log durably under the next free number, unless the session exists; return its name.
 
-        `Conflict` for a session that exists and must be new.
+        `content` gets the number and returns the lines.
         """
         checked_id(session)
         with self._creating():
@@ -64,12 +56,10 @@ class SessionNames:
                 name = self._linked_name(session)
                 # The process that created it may have died before it synced the folders.
                 self._sync()
-                if must_be_new:
-                    raise Conflict(f"{name} was created by another process", hint="try again")
                 return name
             stem = name_stem(agent, sender)
             last = self._last(stem) or last_old_number(self.first_lines, agent, sender)
-            return self._numbered(session, stem, last, first_line)
+            return self._numbered(session, stem, last, content)
 
     def adopt(self, session: str, name: str, content: bytes) -> str | None:
         """Create the log of a session copied from another store, durably, under this name or the next free number.
@@ -89,11 +79,11 @@ class SessionNames:
                 return name
             return self._numbered(session, stem, self._last(stem), lambda _: content)
 
-    def _numbered(self, session: str, stem: str, last: int, first_line: Callable[[int], bytes]) -> str:
+    def _numbered(self, session: str, stem: str, last: int, content: Callable[[int], bytes]) -> str:
         for number in range(last + 1, NUMBERS_MAX):
             name = f"{stem}{number}"
             # The cached last number may be out of date. No link is made for a number that is known to be taken.
-            if not os.path.lexists(self._folder.log_path(name)) and self._is_created(session, name, first_line(number)):
+            if not os.path.lexists(self._folder.log_path(name)) and self._is_created(session, name, content(number)):
                 self._last_number[stem] = number
                 return name
         raise Conflict(f"{stem}N: all session numbers are used")

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from wakelog.errors import Conflict, LeaseLost, TooManyOpenFiles
-from wakelog.log.integrity import LogEnd, can_append_after, find_appended
+from wakelog.log.integrity import LogEnd, can_append_after, find_appended, sealed_lines
 from wakelog.log.lines import Line, lines_after, split_lines
 from wakelog.log.seal import find_seal, find_seq
 from wakelog.ports.stores import (
@@ -86,13 +86,11 @@ class JsonlStore:
 
     # ── creating and finding ─────────────────────────────────────────────────────────────────────
 
-    def create(self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes]) -> str:
+    def create(
+        self, session: str, agent: str, sender: str, first_line: Callable[[int], bytes], more: Sequence[bytes] = ()
+    ) -> str:
         """See `ports.Store`."""
-        return self._naming.create(session, agent, sender, lambda number: LogEnd().seal(first_line(number)))
-
-    def create_whole(self, session: str, agent: str, sender: str, content: Callable[[int], bytes]) -> str:
-        """See `ports.CreatesWhole`."""
-        return self._naming.create(session, agent, sender, content, must_be_new=True)
+        return self._naming.create(session, agent, sender, lambda number: sealed_lines((first_line(number), *more)))
 
     def name(self, session: str) -> str:
         """See `ports.Store`."""
