@@ -45,12 +45,12 @@ def answer(session: Session, client: anthropic.Anthropic) -> str:
 
 def main() -> None:
     store = open_store("sessions")
-    with Session.open(store, agent="clerk", sender="ada") as session:
+    with Session.open(store, agent="clerk", sender="ada") as session, anthropic.Anthropic() as client:
         for result in session.recover().tool_results:
             print(f"after a crash: {result.tool_name} is {result.status}")
         if not session.needs_reply:
             session.user("Pay the invoice of 30 euros if the account has enough.")
-        print(answer(session, anthropic.Anthropic()))
+        print(answer(session, client))
 
 
 if __name__ == "__main__":
