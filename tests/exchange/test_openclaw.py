@@ -4,6 +4,7 @@ import json
 import sqlite3
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 
 from tests.exchange.pi_records import (
@@ -21,9 +22,12 @@ from tests.exchange.pi_records import (
 )
 from tests.exchange.samples import EXPECTED, SAMPLES, MemoryFile, account_of, entries_of, jsonl, needs_samples, sample
 from wakelog.exchange import openclaw
+from wakelog.exchange.places import session_files, usual_files
 from wakelog.exchange.sessions import session_id
+from wakelog.exchange.sync import import_files
 from wakelog.log.content import Note, Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Custom, Spawned
+from wakelog.stores.memory import MemoryStore
 
 CHILD = "agent:main:subagent:0001"
 
@@ -137,7 +141,14 @@ def test_a_transcript_is_recognised_by_its_marks(head, expected):
 
 
 @pytest.mark.parametrize(
-    ("document", "expected"), [(INDEX, True), ({}, False), ([], False), ({"a": {"sessionId": 1}}, False)]
+    ("document", "expected"),
+    [
+        (INDEX, True),
+        ({}, False),
+        ([], False),
+        ({"agent:a": {"sessionId": 1}}, False),
+        ({"a": {"sessionId": "x"}}, False),
+    ],
 )
 def test_an_index_is_recognised(document, expected):
     assert openclaw.is_openclaw_index(document) is expected
@@ -192,6 +203,28 @@ def test_archives_and_copies_are_sessions_but_traces_are_not():
     assert sorted(session.origin.id for session in sessions) == ["gone", "kid", "mom", "mom", "old"]
     copy, whole = (entries_of(session) for session in sessions if session.origin.id == "mom")
     assert copy == whole[: len(copy)]
+
+
+@pytest.mark.parametrize("way", ["usual place", "folder", "index"])
+def test_a_folder_of_openclaw_is_imported_with_its_archives(way, tmp_path):
+    """ST-9: resets and deletions leave sessions; transcripts without a mark are known by the index beside them."""
+    folder = tmp_path / ".openclaw" / "agents" / "main" / "sessions"
+    folder.mkdir(parents=True)
+    (folder / "sessions.json").write_text(json.dumps({"agent:main:main": {"sessionId": "now", "label": "Today"}}))
+    ends = {"now": ".jsonl", "old": ".jsonl.reset.2026-03-01T10-00-00.000Z", "gone": ".jsonl.deleted.2026"}
+    for name, ending in ends.items():
+        (folder / f"{name}{ending}").write_bytes(jsonl(*Chain(header(id=name, version=3)).say("u1", "user", "A").records))
+    archive = Chain(header(id="small", version=4)).say("u1", "user", "A").records
+    (folder / "small.jsonl.reset.2026.zst").write_bytes(zstandard.compress(jsonl(*archive)))
+    ways = {
+        "usual place": usual_files({"HOME": str(tmp_path)}).get("openclaw", []),
+        "folder": list(session_files([str(tmp_path)])),
+        "index": [str(folder / "sessions.json")],
+    }
+    done = list(import_files(MemoryStore(), ways[way]))
+    sessions = [session for file in done for session in file.sessions]
+    assert {file.tool for file in done} == {"openclaw"}
+    assert sorted(session.origin.id for session in sessions) == ["gone", "now", "old", "small"]
 
 
 def test_a_transcript_without_an_index():

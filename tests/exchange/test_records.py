@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchange.samples import MemoryFile
+from wakelog.exchange import records
 from wakelog.exchange.records import BadRecord, Record, SourceLine, json_records
 
 
@@ -53,6 +54,48 @@ def test_a_line_that_is_too_long_is_not_decoded():
     (bad,) = json_records([SourceLine(1, 0, None, 1 << 30)])
     assert isinstance(bad, BadRecord)
     assert (bad.size, "longer than" in bad.reason) == (1 << 30, True)
+
+
+def test_deep_nesting_on_a_damaged_line_is_refused():
+    first, deep = _read(b"x" + b'{"a":' * 700 + b"1" + b"}" * 700)
+    assert isinstance(first, BadRecord)
+    assert isinstance(deep, BadRecord)
+
+
+def test_objects_inside_a_torn_record_are_no_records():
+    """Only the record that was appended behind the torn one is read; what was torn is reported once."""
+    torn = b'{"a":{"b":1},"c":[{"d":{}},{"e":"te'
+    bad, record = _read(torn + b'{"type":"x","m":{"n":1}}')
+    assert isinstance(bad, BadRecord)
+    assert isinstance(record, Record)
+    assert (bad.offset, bad.size, record.offset) == (0, len(torn), len(torn))
+    assert record.value == {"type": "x", "m": {"n": 1}}
+    (alone,) = _read(torn)
+    assert isinstance(alone, BadRecord)
+    (rest,) = _read(b'"b":{"c":1},"d":2}')
+    assert isinstance(rest, BadRecord)
+
+
+def test_a_damaged_line_is_searched_a_few_times_only(monkeypatch):
+    """Time grows with the size of a line, however many objects begin in it."""
+    passed = 0
+
+    class CountingDecoder(json.JSONDecoder):
+        def raw_decode(self, s, idx=0):
+            nonlocal passed
+            try:
+                value, end = super().raw_decode(s, idx)
+            except json.JSONDecodeError as error:
+                passed += error.pos - idx
+                raise
+            passed += end - idx
+            return value, end
+
+    monkeypatch.setattr(records, "JSONDecoder", CountingDecoder)
+    raw = b'{"k":[' * 150 + b"1," * 5_000
+    (bad,) = _read(raw)
+    assert isinstance(bad, BadRecord)
+    assert 0 < passed <= 12 * len(raw)
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=9) | st.integers()), min_size=1, max_size=4))

@@ -129,7 +129,8 @@ def _reader_of(file: DiskFile, start: bytes) -> tuple[str, ModuleType] | None:
             reader = _load(name)
             ask: Callable[..., bool] | None = getattr(reader, question.format(name), None)
             if ask is not None and ask(*given):
-                return name, reader
+                is_openclaw = name == "pi" and _load("openclaw").is_beside_index(file)
+                return ("openclaw", _load("openclaw")) if is_openclaw else (name, reader)
     return None
 
 

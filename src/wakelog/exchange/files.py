@@ -257,11 +257,10 @@ class DiskDatabase:
         self, table: str, columns: Sequence[str], *, where: dict[str, Any] | None = None, order: Sequence[str] = ()
     ) -> Iterator[tuple[Any, ...]]:
         """See `SourceDatabase`."""
-        known = set(self.columns(table))
-        if not known:
+        known, given = set(self.columns(table)), where or {}
+        if not known or not known.issuperset(given):
             return
         chosen = ", ".join(_name(column) if column in known else "NULL" for column in columns)
-        given = {column: value for column, value in (where or {}).items() if column in known}
         condition = " AND ".join(f"{_name(column)} IS ?" for column in given)
         sorting = ", ".join(_name(column) for column in order if column in known)
         sql = f"SELECT {chosen} FROM {_name(table)}"  # noqa: S608 - names of tables and columns are quoted

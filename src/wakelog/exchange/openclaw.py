@@ -38,9 +38,10 @@ from wakelog.log.content import JsonObject
 TOOL = "openclaw"
 _INDEX_FILE = "sessions.json"
 _INDEX_BYTES_MAX = 64 * 1024 * 1024
+_KEY_START = "agent:"
 _CUSTOM_TYPES = ("openclaw", "model-snapshot")
 _EVENT_COLUMNS = ("session_id", "seq", "event_json")
-_NOT_TRANSCRIPTS = (".trajectory.jsonl", ".lock", ".zst")
+_NOT_TRANSCRIPTS = (".trajectory.jsonl", ".lock")
 _CONTINUATIONS = frozenset(("fork", "rewind", "compaction", "recovery"))
 
 
@@ -48,8 +49,16 @@ _CONTINUATIONS = frozenset(("fork", "rewind", "compaction", "recovery"))
 
 
 def is_openclaw(head: Sequence[Any]) -> bool:
-    """Return whether the first records of a file are those of an OpenClaw transcript and not of pi itself."""
+    """Return whether a file is an index, or its first records are those of a transcript and not of pi itself."""
+    if len(head) == 1 and is_openclaw_index(head[0]):
+        return True
     return is_pi(head) and any(_is_marked(record) for record in head)
+
+
+def is_beside_index(source: SourceFile) -> bool:
+    """Return whether a transcript without a mark of OpenClaw lies beside an index of OpenClaw."""
+    index = source.beside(_INDEX_FILE)
+    return index is not None and is_openclaw_index(_document(index))
 
 
 def _is_marked(record: Any) -> bool:
@@ -65,7 +74,7 @@ def _is_marked(record: Any) -> bool:
 
 def is_openclaw_index(document: Any) -> bool:
     """Return whether a JSON document is a `sessions.json`: session keys with the ids of their transcripts."""
-    if not isinstance(document, dict) or not document:
+    if not isinstance(document, dict) or not any(key.startswith(_KEY_START) for key in document):
         return False
     return all(isinstance(entry, dict) and text_field(entry, "sessionId") for entry in document.values())
 

@@ -3,6 +3,7 @@
 Only names and folders are looked at here. What a file is, is decided by its content (`detection.py`).
 """
 
+import fnmatch
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,10 +13,12 @@ import msgspec
 from wakelog.folders import home_folder
 
 # Files that may be sessions. Others are not opened when a folder is searched.
-_ENDINGS = (
-    *(".jsonl", ".jsonl.zst", ".json", ".db", ".sqlite", ".crmem"),
-    *(".chat.history.md", ".llm.history"),
+_NAMES = (
+    *("*.jsonl", "*.jsonl.zst", "*.jsonl.reset.*", "*.jsonl.deleted.*", "*.json", "*.db", "*.sqlite", "*.crmem"),
+    *("*.chat.history.md", "*.llm.history", "meta"),
 )
+# An index of OpenClaw, which names the files beside it.
+_NOT_NAMES = frozenset({"sessions.json"})
 # Folders of tools that hold no sessions, or copies of them in another form.
 _NO_SESSIONS = frozenset({"node_modules", ".git", "file-history", "snapshot", "tool-results", "blobs", "log", "logs"})
 
@@ -53,7 +56,10 @@ PLACES = (
         "openclaw",
         "OPENCLAW_STATE_DIR",
         ".openclaw",
-        ("agents/*/sessions/*.jsonl", "agents/*/agent/openclaw-agent.sqlite"),
+        (
+            *("agents/*/sessions/*.jsonl", "agents/*/sessions/*.jsonl.reset.*", "agents/*/sessions/*.jsonl.deleted.*"),
+            "agents/*/agent/openclaw-agent.sqlite",
+        ),
     ),
     Place("gemini-cli", "GEMINI_DIR", ".gemini", ("tmp/*/chats/session-*.json*", "tmp/*/logs.json")),
     Place("goose", "GOOSE_DATA_DIR", ".local/share/goose", ("sessions/sessions.db", "sessions/*.jsonl")),
@@ -100,5 +106,9 @@ def session_files(paths: Iterable[str]) -> Iterator[str]:
             folders[:] = sorted(name for name in folders if name not in _NO_SESSIONS)
             for name in sorted(names):
                 file = os.path.join(folder, name)
-                if name.endswith(_ENDINGS) and not os.path.islink(file):
+                if _may_be_session(name) and not os.path.islink(file):
                     yield file
+
+
+def _may_be_session(name: str) -> bool:
+    return name not in _NOT_NAMES and any(fnmatch.fnmatchcase(name, pattern) for pattern in _NAMES)

@@ -20,8 +20,9 @@ _DEPTH_MAX = 200
 # A line with more objects and lists than this would take many times its size in memory.
 _CONTAINERS_MAX = 500_000
 _EXCERPT_CHARS = 80
-# Places at which a record is looked for in one damaged line. Each may cost a pass over the rest of the line.
-_STARTS_MAX = 1_000
+# How often the text of a damaged line may be passed over in search of records, and how many characters in all.
+_PASSES_MAX, _SEARCHED_MAX = 10, 64 * 1024 * 1024
+_BLANKS_MAX = 100
 
 
 class SourceLine(msgspec.Struct, frozen=True, gc=False):
@@ -72,7 +73,10 @@ class SourceDatabase(Protocol):
     def rows(
         self, table: str, columns: Sequence[str], *, where: dict[str, Any] | None = None, order: Sequence[str] = ()
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield rows of a table; columns that it lacks are None. `where` compares columns with values."""
+        """Yield rows of a table; columns that it lacks are None.
+
+        `where` compares columns with values; no row has the value of a column that the table lacks.
+        """
         ...
 
 
@@ -133,24 +137,63 @@ def decode_document(raw: bytes) -> Any | None:
 
 
 def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
-    """Yield the records of a line that is not one JSON value: whole ones, and the stretches between them."""
+    """Yield the records of a line that is not one JSON value: whole ones, and the stretches between them.
+
+    Behind a damaged stretch, a record ends where the line ends or another record begins. Any other object there is a
+    part of the record that was damaged.
+    """
     text = raw.decode("utf-8", "surrogateescape")
+    places = _Places(line, text)
     decoder = JSONDecoder()
-    at = bad_from = failures = 0
-    while (start := text.find("{", at)) != -1 and failures < _STARTS_MAX:
+    at = bad_from = 0
+    left = min(_PASSES_MAX * len(text), _SEARCHED_MAX)
+    while (start := text.find("{", at)) != -1 and left > 0:
         try:
             value, end = decoder.raw_decode(text, start)
-        except (JSONDecodeError, RecursionError):
-            # A torn record was continued by a whole one, which begins with a key.
-            failures, at = failures + 1, _next_start(text, start + 1)
+        except JSONDecodeError as error:
+            left -= error.pos - start + 1
+            at = _next_start(text, start + 1)
             continue
-        if text[bad_from:start].strip():
-            yield _bad(line, text, bad_from, start)
-        size = len(text[start:end].encode("utf-8", "surrogateescape"))
-        yield _checked(line, line.offset + _bytes_before(text, start), size, _with_valid_text(value))
+        except RecursionError:
+            left -= len(text) - start
+            at = _next_start(text, start + 1)
+            continue
+        left -= end - start
+        if at > bad_from or text[bad_from:start].strip():
+            if text[end : end + _BLANKS_MAX].lstrip()[:1] not in ("", "{"):
+                at = end
+                continue
+            yield places.bad(bad_from, start)
+        offset, size = places.bytes_of(start, end)
+        found = _checked(line, offset, size, value)
+        yield msgspec.structs.replace(found, value=_with_valid_text(value)) if isinstance(found, Record) else found
         at = bad_from = end
     if text[bad_from:].strip():
-        yield _bad(line, text, bad_from, len(text))
+        yield places.bad(bad_from, len(text))
+
+
+class _Places:
+    """Where stretches of the text of a line are in its file. They are asked for in order, so each is counted once."""
+
+    def __init__(self, line: SourceLine, text: str) -> None:
+        self._line = line
+        self._text = text
+        self._chars, self._bytes = 0, 0
+
+    def bytes_of(self, start: int, end: int) -> tuple[int, int]:
+        """Return the offset of a stretch in the file, and its size."""
+        self._bytes += self._size(self._chars, start)
+        self._chars = start
+        return self._line.offset + self._bytes, self._size(start, end)
+
+    def _size(self, start: int, end: int) -> int:
+        return len(self._text[start:end].encode("utf-8", "surrogateescape"))
+
+    def bad(self, start: int, end: int) -> BadRecord:
+        """Return a stretch that is not a record."""
+        offset, size = self.bytes_of(start, end)
+        excerpt = self._text[start : min(end, start + _EXCERPT_CHARS)].encode("utf-8", "replace").decode()
+        return BadRecord(self._line.number, offset, size, f"not JSON: {excerpt}")
 
 
 def _with_valid_text(value: Any) -> Any:
@@ -169,17 +212,6 @@ def _next_start(text: str, at: int) -> int:
     """Return where the next record of a line may begin: an object whose first key is a string."""
     found = text.find('{"', at)
     return len(text) if found == -1 else found
-
-
-def _bytes_before(text: str, at: int) -> int:
-    return len(text[:at].encode("utf-8", "surrogateescape"))
-
-
-def _bad(line: SourceLine, text: str, start: int, end: int) -> BadRecord:
-    offset = line.offset + _bytes_before(text, start)
-    excerpt = text[start:end].encode("utf-8", "replace").decode()[:_EXCERPT_CHARS]
-    size = len(text[start:end].encode("utf-8", "surrogateescape"))
-    return BadRecord(line.number, offset, size, f"not JSON: {excerpt}")
 
 
 def _checked(line: SourceLine, offset: int, size: int, value: Any) -> JsonRecord:
