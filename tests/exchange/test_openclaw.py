@@ -213,7 +213,9 @@ def test_a_folder_of_openclaw_is_imported_with_its_archives(way, tmp_path):
     (folder / "sessions.json").write_text(json.dumps({"agent:main:main": {"sessionId": "now", "label": "Today"}}))
     ends = {"now": ".jsonl", "old": ".jsonl.reset.2026-03-01T10-00-00.000Z", "gone": ".jsonl.deleted.2026"}
     for name, ending in ends.items():
-        (folder / f"{name}{ending}").write_bytes(jsonl(*Chain(header(id=name, version=3)).say("u1", "user", "A").records))
+        (folder / f"{name}{ending}").write_bytes(
+            jsonl(*Chain(header(id=name, version=3)).say("u1", "user", "A").records)
+        )
     archive = Chain(header(id="small", version=4)).say("u1", "user", "A").records
     (folder / "small.jsonl.reset.2026.zst").write_bytes(zstandard.compress(jsonl(*archive)))
     ways = {

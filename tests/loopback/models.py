@@ -8,6 +8,7 @@
 
 Each request of a turn takes the next answer of the script; when there is none, the model says "Done.". Requests beside
 the conversation, such as those for a title, offer no tools: they get a short text and take nothing from the script.
+An answer with a shell command waits for a request that offers a shell: agents that ask at once may not all have one.
 With `without_tools=True` every request belongs to the conversation, for agents that offer no tools.
 """
 
@@ -130,11 +131,21 @@ class ModelServer:
             rows = tuple(ROWS[wire](body))
             self.requests.append(ModelRequest(wire, model, is_streamed, is_side, rows, names, body))
             number = len(self.requests)
-            pieces = [Say(SIDE_TEXT)] if is_side else self._script.popleft() if self._script else [Say("Done.")]
+            pieces = [Say(SIDE_TEXT)] if is_side else self._next_answer(tools)
             self._changed.notify_all()
         resolved = [_resolved(piece, tools) for piece in pieces]
         answer = ModelAnswer(number, model, blocks_of(resolved, WIRES[wire].call_prefix, number))
         return _streamed(wire, answer) if is_streamed else _whole(wire, answer)
+
+    def _next_answer(self, tools: Sequence[OfferedTool]) -> Sequence[Piece]:
+        """Take the first answer of the script that the tools can carry out; without one, the first."""
+        if not self._script:
+            return [Say("Done.")]
+        fits = (number for number, answer in enumerate(self._script) if _has_shell(tools) or not _runs_shell(answer))
+        number = next(fits, 0)
+        answer = self._script[number]
+        del self._script[number]
+        return answer
 
     def _answer_other(self, asked: Asked, path: str) -> Answer:
         with self._changed:
@@ -156,6 +167,14 @@ def _wire_of(path: str) -> tuple[str, bool, str]:
 
 def _resolved(piece: Piece, tools: Sequence[OfferedTool]) -> Say | Call | Pause:
     return shell_call(tools, piece.command) if isinstance(piece, Shell) else piece
+
+
+def _runs_shell(answer: Sequence[Piece]) -> bool:
+    return any(isinstance(piece, Shell) for piece in answer)
+
+
+def _has_shell(tools: Sequence[OfferedTool]) -> bool:
+    return any(tool.name.lower() in _SHELLS for tool in tools)
 
 
 def shell_call(tools: Sequence[OfferedTool], command: str) -> Call:

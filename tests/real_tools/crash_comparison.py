@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from tests.loopback import ModelServer, Pause, Row, Say, Shell
+from tests.loopback import ModelServer, Pause, Row, Say
 from tests.real_tools.installing import ROOT
 from tests.real_tools.pinned import FAKE_KEY, PINNED, PinnedTool
 from tests.real_tools.running import HeldCommand, RealTool
@@ -27,6 +27,7 @@ GRACE_S = 3.0
 PROMPT, TEXT, NEXT = "Do the thing 7301", "I begin 7302.", "What happened?"
 STREAMED, LAST_WORD = "Once upon a time there was a zebra-7304", "zebra-7304"
 _TEXT_CHARS = 300
+_UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _NOT_SESSIONS = re.compile(r"(^|/)(logs?|cache|debug|node_modules)(/|$)|\.log$|logs_\d+\.sqlite")
 
 
@@ -93,7 +94,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
 def crash_in_tool(tool: RealTool, server: ModelServer, command: HeldCommand) -> Crash:
     """Kill an agent while the shell command that it started runs; let the command end; resume."""
     marks = {"prompt": PROMPT, "text": TEXT, "call": command.mark}
-    server.play([Say(TEXT), Shell(command.text)])
+    server.play(*tool.pinned.run_command(TEXT, command.text))
     run = tool.start(PROMPT)
     command.wait_until_begun()
     _wait(lambda: len(stored(tool, marks)) == len(marks))
@@ -138,6 +139,7 @@ def _resume(tool: RealTool, server: ModelServer) -> tuple[bool, Sequence[Row]]:
     session, before = tool.session, len(server.turns)
     if session is None:
         return False, ()
+    server.forget_script()
     server.play([Say("I go on.")], [Say("I go on.")])
     tool.run(NEXT, session)
     assert len(server.turns) > before, f"{tool.pinned.title} was resumed and sent nothing"
@@ -177,7 +179,7 @@ def _shown(text: str, replaced: Mapping[str, str]) -> str:
     """Return a text for the document: one line, short, and without what is different in each run."""
     for old, new in replaced.items():
         text = text.replace(json.dumps(old)[1:-1], new)
-    line = " ".join(text.split())
+    line = _UUID.sub("ID", " ".join(text.split()))
     return line if len(line) <= _TEXT_CHARS else f"{line[:_TEXT_CHARS]}…"
 
 
@@ -191,12 +193,13 @@ had started was running, and once in the middle of a streamed reply. wakelog was
 what was interrupted, then answers the prompt.
 
 The kill came as soon as everything was stored, at the latest 3 seconds after the command had begun or the words were
-sent. It ended the process group of the agent. "Stored" means that the text is in a file or database of the agent, logs
-left aside. A command that was still there was then let go on to its end, so its effect is complete when the agent is
-resumed. The command is COMMAND below.
+sent. It ended the process groups of the agent, and with them a command in one of them. "Stored" means that the text is
+in a file or database of the agent, logs left aside. A command that was still there was then let go on to its end, so
+its effect is complete when the agent is resumed. The command is COMMAND below.
 
 `make test-tools` runs the comparison and writes this page (`tests/real_tools/crash_comparison.py`); an agent that was
-not run keeps its row and the day of its last run. Aider has no tools.
+not run keeps its row and the day of its last run. Aider has no tools. In efferent only sub-agents run commands: the
+command is that of a sub-agent which the main agent waits for, and the conversation is that of the main agent.
 
 """
 _TABLE = (

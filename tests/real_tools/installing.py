@@ -23,7 +23,7 @@ def node_folder() -> Path:
 
 def installed(tool: PinnedTool) -> Path:
     """Return the folder of a tool. It is installed if it is not there in the pinned version."""
-    folder, package = TOOLS / tool.name, tool.npm or tool.pip
+    folder, package = TOOLS / tool.name, " ".join(tool.npm) or tool.pip
     TOOLS.mkdir(exist_ok=True)
     with _locked(TOOLS / f"{tool.name}.lock"):
         mark = folder / ".installed"
@@ -38,7 +38,7 @@ def installed(tool: PinnedTool) -> Path:
 def _install(tool: PinnedTool, folder: Path) -> None:
     if tool.npm:
         options = ["--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
-        _run(["npm", "install", "--prefix", str(folder), *options, tool.npm])
+        _run(["npm", "install", "--prefix", str(folder), *options, *tool.npm_options, *tool.npm])
     else:
         _run([sys.executable, "-m", "venv", str(folder)])
         _run([str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", tool.pip])

@@ -5,22 +5,28 @@ Nothing here is more than these tests need: no updates, no telemetry, no approva
 
 import contextlib
 import json
+import platform
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.loopback import Call, Say, Shell
+from tests.loopback.model_answers import Piece
+
 FAKE_KEY = "not-a-key"
 MODEL = "scripted-model"
+NODE_ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
 class PinnedTool:
-    """One agent. `name` is that of the format in `wakelog export --to`."""
+    """One agent. `name` is that of its format, in `wakelog export --to` if sessions can be written in it."""
 
     name = ""
     title = ""
     version = ""
     """As the tool calls itself; the package may have another version."""
-    npm = ""
+    npm: tuple[str, ...] = ()
+    """The packages to install: the tool, and what runs it if that is not the Node of the tests."""
     pip = ""
     program = ""
     """The executable, below the folder where the tool is installed."""
@@ -28,6 +34,11 @@ class PinnedTool:
     """In place of a program: a Python module that runs in the interpreter of the tests."""
     runs_on_node = False
     """Whether the program is a script for the newer Node that the tests bring."""
+    npm_options: tuple[str, ...] = ()
+    interpreter = ""
+    """What runs the program if it is a script: an executable among its packages, below the folder of the tool."""
+    child = ""
+    """How a process of the tool is called that it starts in a process group of its own."""
     data_folder = ""
     """Where the tool keeps sessions, below its home folder: the folder that paths of a written session begin at."""
     wire = ""
@@ -49,6 +60,10 @@ class PinnedTool:
         """Return the id of the only session below a home folder, as `arguments` takes it; None if there is none."""
         raise NotImplementedError
 
+    def run_command(self, text: str, command: str) -> list[list[Piece]]:
+        """Return the answers of the model that say a text and let the tool run a shell command."""
+        return [[Say(text), Shell(command)]]
+
 
 def _only_file(folder: Path, pattern: str) -> Path | None:
     found = sorted(folder.glob(pattern))
@@ -69,7 +84,7 @@ class Pi(PinnedTool):
     """pi: a tree of entries in JSON lines."""
 
     name, title, version = "pi", "pi", "0.87.1"
-    npm = "@earendil-works/pi-coding-agent@0.87.1"
+    npm = ("@earendil-works/pi-coding-agent@0.87.1",)
     program = "node_modules/.bin/pi"
     runs_on_node = True
     data_folder = ".pi/agent"
@@ -103,7 +118,7 @@ class Gemini(PinnedTool):
     """Gemini CLI: a log of operations in JSON lines."""
 
     name, title, version = "gemini", "Gemini CLI", "0.61.0"
-    npm = "@google/gemini-cli@0.61.0"
+    npm = ("@google/gemini-cli@0.61.0",)
     program = "node_modules/.bin/gemini"
     runs_on_node = True
     data_folder = ".gemini"
@@ -137,7 +152,7 @@ class ClaudeCode(PinnedTool):
     """Claude Code: a graph of records in JSON lines."""
 
     name, title, version = "claude-code", "Claude Code", "2.1.325"
-    npm = "@anthropic-ai/claude-code@2.1.325"
+    npm = ("@anthropic-ai/claude-code@2.1.325",)
     program = "node_modules/.bin/claude"
     data_folder = ".claude"
     wire = "anthropic"
@@ -164,7 +179,7 @@ class Codex(PinnedTool):
     """Codex: rollouts in JSON lines."""
 
     name, title, version = "codex", "Codex", "0.166.0"
-    npm = "@openai/codex@0.166.0"
+    npm = ("@openai/codex@0.166.0",)
     program = "node_modules/.bin/codex"
     runs_on_node = True
     data_folder = ".codex"
@@ -208,7 +223,7 @@ class OpenCode(PinnedTool):
     """OpenCode: a SQLite database."""
 
     name, title, version = "opencode", "OpenCode", "1.18.33"
-    npm = "opencode-ai@1.18.33"
+    npm = ("opencode-ai@1.18.33",)
     program = "node_modules/.bin/opencode"
     data_folder = ".local/share/opencode"
     wire = "chat"
@@ -248,7 +263,7 @@ class Goose(PinnedTool):
     """Goose: a SQLite database. The package brings an older version of the command line."""
 
     name, title, version = "goose", "Goose", "1.34.0"
-    npm = "@aaif/goose@0.20.1"
+    npm = ("@aaif/goose@0.20.1",)
     program = "node_modules/@aaif/goose-binary-linux-x64/bin/goose"
     data_folder = ".local/share/goose"
     wire = "chat"
@@ -308,7 +323,78 @@ class Aider(PinnedTool):
         return "history" if (home.parent / "project" / ".aider.chat.history.md").exists() else None
 
 
+class OpenClaw(PinnedTool):
+    """OpenClaw: records of pi in a SQLite database. One session of the main agent goes on in every run."""
+
+    name, title, version = "openclaw", "OpenClaw", "2026.9.6"
+    npm = ("openclaw@2026.9.6", f"node-linux-{NODE_ARCHITECTURE}@24.21.0")
+    # Its scripts refuse the Node that npm itself runs on.
+    npm_options = ("--ignore-scripts",)
+    program = "node_modules/openclaw/openclaw.mjs"
+    interpreter = f"node_modules/node-linux-{NODE_ARCHITECTURE}/bin/node"
+    child = "openclaw-agent"
+    data_folder = ".openclaw"
+    wire = "chat"
+
+    def settings(self, url: str) -> Mapping[str, str]:
+        cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}
+        model = {"id": MODEL, "name": MODEL, "reasoning": False, "input": ["text"], "cost": cost}
+        provider = {
+            "baseUrl": f"{url}/v1",
+            "apiKey": FAKE_KEY,
+            "api": "openai-completions",
+            "models": [{**model, "contextWindow": 200_000, "maxTokens": 8_000}],
+        }
+        settings = {
+            "models": {"mode": "replace", "providers": {"scripted": provider}},
+            "agents": {"defaults": {"model": {"primary": f"scripted/{MODEL}"}, "skipBootstrap": True}},
+            "gateway": {"mode": "local"},
+            "update": {"checkOnStart": False},
+        }
+        return {".openclaw/openclaw.json": json.dumps(settings)}
+
+    def arguments(self, prompt: str, session: str | None) -> list[str]:
+        return ["agent", "--local", "--agent", "main", "--message", prompt]
+
+    def find_session(self, home: Path) -> str | None:
+        database = home / ".openclaw/agents/main/agent/openclaw-agent.sqlite"
+        return _only_row(database, "SELECT session_key FROM session_nodes")
+
+
+class Efferent(PinnedTool):
+    """efferent: a SQLite database. Only sub-agents of the main agent run commands."""
+
+    name, title, version = "efferent", "efferent", "0.6.1"
+    npm = ("efferent@0.6.1", "bun@1.4.4")
+    program = "node_modules/efferent/dist/efferent.js"
+    interpreter = "node_modules/.bin/bun"
+    data_folder = ".efferent"
+    wire = "chat"
+
+    def settings(self, url: str) -> Mapping[str, str]:
+        return {".efferent/auth.json": json.dumps({"ollama": {"type": "local", "baseUrl": url}})}
+
+    def environment(self, url: str) -> Mapping[str, str]:
+        return {"EFFERENT_MODEL": f"ollama:{MODEL}"}
+
+    def arguments(self, prompt: str, session: str | None) -> list[str]:
+        chosen = ["--resume", session] if session else []
+        return ["--mode", "json", "--allow-bash", *chosen, prompt]
+
+    def find_session(self, home: Path) -> str | None:
+        return _only_row(home / ".efferent/efferent.db", "SELECT id FROM conversations")
+
+    def run_command(self, text: str, command: str) -> list[list[Piece]]:
+        task = {"name": "Run it", "folder": ".", "task": "Run the command", "agent": "coordinator"}
+        waiting = Call("wait_for_agents", {"timeoutSeconds": 300})
+        return [[Say(text), Call("run_agent", task)], [Shell(command)], [waiting]]
+
+
 PINNED: Mapping[str, PinnedTool] = {
-    tool.name: tool for tool in (Pi(), Gemini(), ClaudeCode(), Codex(), OpenCode(), Goose(), Aider())
+    tool.name: tool
+    for tool in (
+        *(Pi(), Gemini(), ClaudeCode(), Codex(), OpenCode(), Goose(), Aider()),
+        *(Efferent(), OpenClaw()),
+    )
 }
 """All tools, the ones that are cheapest to install first."""

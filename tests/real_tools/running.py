@@ -26,9 +26,15 @@ class Ended(NamedTuple):
 
 
 class Run:
-    """A tool that runs, in a process group of its own. Its output goes into files, so no child can hold it open."""
+    """A tool that runs, in a process group of its own. Its output goes into files, so no child can hold it open.
 
-    def __init__(self, command: Sequence[str], folder: Path, environment: dict[str, str], output: Path) -> None:
+    `child` is how a process of the tool is called that it starts in another group.
+    """
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, environment: dict[str, str], output: Path, child: str = ""
+    ) -> None:
+        self._child = child
         self._paths = output.with_suffix(".out"), output.with_suffix(".err")
         with self._paths[0].open("wb") as stdout, self._paths[1].open("wb") as stderr:
             self._process = subprocess.Popen(
@@ -56,11 +62,20 @@ class Run:
         return Ended(code, self.shown, self._paths[1].read_text(errors="replace"))
 
     def kill(self) -> None:
-        """End every process of the group with SIGKILL. Processes in groups of their own go on."""
+        """End every process of the group with SIGKILL, and that of the child. Processes in other groups go on."""
         # The number of a process that has been waited for may belong to another one.
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            for group in (self._process.pid, *self._groups_of_child()):
+                os.killpg(group, signal.SIGKILL)
             self._process.wait(PATIENCE_S)
+
+    def _groups_of_child(self) -> list[int]:
+        """Return the process groups of the tool's own child."""
+        if not self._child:
+            return []
+        found = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        named = [pid for pid in found if _arguments_of(Path("/proc") / pid).startswith(self._child.encode())]
+        return [os.getpgid(int(pid)) for pid in named]
 
 
 class RealTool:
@@ -101,7 +116,8 @@ class RealTool:
     def start_with(self, arguments: Sequence[str]) -> Run:
         """Start a run with arguments of the caller."""
         output = self.home.parent / f"run-{len(self._runs) + 1}"
-        run = Run([*self._program, *arguments], self.project, self.environment, output)
+        command = [*self._program, *arguments]
+        run = Run(command, self.project, self.environment, output, self.pinned.child)
         self._runs.append(run)
         return run
 
@@ -143,8 +159,11 @@ def _program(pinned: PinnedTool) -> list[str]:
     """Return the command of a tool, which is installed if necessary; a module runs in this interpreter."""
     if pinned.module:
         return [sys.executable, "-m", pinned.module]
-    program = installed(pinned) / pinned.program
-    return [str(node_folder() / "node"), str(program)] if pinned.runs_on_node else [str(program)]
+    folder = installed(pinned)
+    program = str(folder / pinned.program)
+    if pinned.interpreter:
+        return [str(folder / pinned.interpreter), program]
+    return [str(node_folder() / "node"), program] if pinned.runs_on_node else [program]
 
 
 class HeldCommand:

@@ -27,8 +27,10 @@ SUMMARY = "Summary: the number 17 was agreed on."
 CONTINUED = "Continued by wakelog."
 CALL_ID = "toolu_0123456789"
 # Texts that tools put into messages of the user: their own context, never what a person said.
-_INJECTED = re.compile(r"\s*<(environment|environment_context|system-reminder|session_context|info-msg)\b")
-_INFO = re.compile(r"<info-msg>.*?</info-msg>\s*", re.DOTALL)
+_INJECTED = re.compile(
+    r"\s*<(environment|environment_context|system-reminder|session_context|info-msg|<<BEGIN_OPENCLAW_INTERNAL_CONTEXT)\b"
+)
+_INFO = re.compile(r"<info-msg>.*?</info-msg>\s*|^\[\w{3} [-\d]{10} [:\d]{5} \w+\] |\n\nRuntime: agent=.*", re.DOTALL)
 
 
 def example_session(cwd: Path | str, shell: str = "bash", *, store: Store | None = None) -> SessionToWrite:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.loopback import Say, Shell
+from tests.loopback import Say
 from tests.real_tools.pinned import PINNED
 
 TOOLS = [pytest.param(name, marks=pytest.mark.real_tools(name)) for name in PINNED]
@@ -11,16 +11,17 @@ TOOLS = [pytest.param(name, marks=pytest.mark.real_tools(name)) for name in PINN
 @pytest.mark.parametrize("name", TOOLS)
 def test_it_answers_and_runs_a_command(name, pinned, server, tool):
     if pinned.has_tools:
-        server.play([Say("I look."), Shell("printf 'se%s' en-42")])
+        server.play(*pinned.run_command("I look.", "printf 'se%s' en-42"))
     server.play([Say("The answer is here.")])
     assert "The answer is here." in tool.run("Where is it?").stdout
     rows = server.turns[-1].conversation
     [asked] = [number for number, row in enumerate(rows) if row.kind == "user" and "Where is it?" in row.text]
     if pinned.has_tools:
         kinds = [row for row in rows[asked + 1 :] if row.kind != "user"]
-        assert [row.kind for row in kinds] == ["assistant", "call", "result"]
+        assert [row.kind for row in kinds][:3] == ["assistant", "call", "result"]
         assert kinds[0].text == "I look."
-        assert "seen-42" in kinds[2].text
+        results = [row.text for turn in server.turns for row in turn.rows if row.kind == "result"]
+        assert any("seen-42" in text for text in results)
         assert server.turns[-1].problems == []
 
 

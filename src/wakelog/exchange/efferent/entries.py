@@ -162,7 +162,8 @@ class _SessionReader:
         yield from self._chain.fields({**rest, **({"parts": parts} if parts else {})}, key, self._time)
 
     def _reply(self, message: JsonObject, content: list[Any], key: str) -> Iterator[ImportedItem]:
-        parts = tuple(_reply_part(part) for part in content)
+        # efferent stores calls before the text that came before them.
+        parts = tuple(sorted(map(_reply_part, content), key=lambda part: isinstance(part, ToolCall)))
         if not has_known_part(parts):
             return
         options = object_of(message.get("providerOptions"))
