@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from tests.loopback import Answer, Loopback, events
+from tests.patience import PATIENCE_S
 from wakelog.app.models import KeyCache, open_configured_provider, open_provider_lazily
 from wakelog.log.content import Faulted, Finished
 from wakelog.ports.runtime import ModelRequest
@@ -149,13 +150,13 @@ def test_a_cached_key_does_not_wait_for_another_program():
 
     def slow_program():
         held.set()
-        assert free.wait(60)
+        assert free.wait(PATIENCE_S)
         return "s"
 
     slow = threading.Thread(target=kept.get, args=(["slow"], slow_program))
     slow.start()
     try:
-        assert held.wait(60)
+        assert held.wait(PATIENCE_S)
         assert kept.get(["mine"], lambda: "never") == "k"
     finally:
         free.set()

@@ -13,6 +13,7 @@ import termios
 import msgspec
 from click.testing import CliRunner
 
+from tests.patience import PATIENCE_S
 from wakelog.cli.main import wakelog
 
 _WITHOUT_PROGRESS_BARS = """
@@ -162,7 +163,7 @@ class Conversation:
         while self._take():
             pass
         os.close(self._ours)
-        return Answer(self.child.wait(60), bytes(self._shown), "")
+        return Answer(self.child.wait(PATIENCE_S), bytes(self._shown), "")
 
     def _take(self):
         if not select.select([self._ours], [], [], 60)[0]:

@@ -73,7 +73,7 @@ def test_a_reader_that_leaves_early(shell, story):
     running.stdout.close()
     assert running.stderr.read() == b""
     running.stderr.close()
-    assert running.wait(60) == 141
+    assert running.wait(PATIENCE_S) == 141
 
 
 def test_tail_follows_and_ends_quietly(shell, store, story):

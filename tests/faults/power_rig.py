@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 
 from tests.faults.fuse_file import NAME
 from tests.faults.processes import command, environment
+from tests.patience import PATIENCE_S
 from tests.stores.faults.logs import Kept, last_seq, make, standing, stands
 from wakelog.errors import WakelogError
 from wakelog.log.content import BlobRef
@@ -91,7 +92,7 @@ def _mounted(image: str, folder: str) -> Iterator[None]:
 
 
 def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}"
 
 
@@ -105,7 +106,7 @@ def formatted(image: str) -> None:
 def journal_of(image: str) -> tuple[int, int]:
     """The first and last byte of the file system's journal in an image."""
     words = ["debugfs", "-R", "blocks <8>", image]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     blocks = sorted(map(int, done.stdout.split()))
     return blocks[0] * 4096, (blocks[-1] + 1) * 4096
 

@@ -18,6 +18,7 @@ from tests.kernel.holder import LOST, SESSION, TALK
 from tests.kernel.judging import judge
 from tests.kernel.outside import held
 from tests.kernel.watching import Watched, in_group, until
+from tests.patience import PATIENCE_S
 from wakelog.decide.decisions import Idle
 from wakelog.log.content import ToolResult
 from wakelog.log.entry import Activity, Message
@@ -186,7 +187,7 @@ def test_restarts_between_appends(scene, own_postgres, monkeypatch, record):
                 servers.add(own_postgres.pid())
         finally:
             is_over.set()
-        kept = writer.result(200)
+        kept = writer.result(PATIENCE_S)
     labels = [entry.id for entry in scene.log().entries if entry.id in {*kept}]
     assert labels == kept
     assert len(kept) > 15

@@ -13,6 +13,7 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import run
 from tests.faults.samples import NAME, bytes_of, log_path, put, small_log
+from tests.patience import PATIENCE_S
 from wakelog.errors import StoreError, WakelogError
 from wakelog.log.session_names import PART_MAX_BYTES
 from wakelog.reading import read_active, read_log
@@ -169,7 +170,7 @@ def test_a_log_that_is_not_a_regular_file_is_refused(place, kind):
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(120)
+    asking.join(PATIENCE_S)
     assert refused == [*WAYS_TO_READ, "append"]
     assert [each.name for each in store_of(place).sessions()] == [NAME]
 

@@ -17,6 +17,7 @@ import pytest
 from tests.faults.figures import Figure
 from tests.faults.processes import Child, together
 from tests.faults.samples import NAME, proof_of, read, small_log
+from tests.patience import PATIENCE_S
 from wakelog.log.entry import NODE_TYPES, Head, Queued
 from wakelog.log.lines import EntryReader
 from wakelog.session import Session
@@ -106,7 +107,7 @@ def test_eight_threads_on_one_store(tmp_path):
 
     def speak(number: int) -> list[tuple[str, int]]:
         session = Session(store, NAME)
-        start.wait(60)
+        start.wait(PATIENCE_S)
         return [(entry.id, entry.seq) for entry in (session.say(f"{number} {at}") for at in range(40))]
 
     with ThreadPoolExecutor(8) as pool:
@@ -152,11 +153,11 @@ def test_a_thread_that_waited_for_a_closed_log_opens_it_anew(tmp_path):
         with store._logs.append_lock(names[0]) as log:
             store._logs.look_up = looked_up  # type: ignore[method-assign]
             said = pool.submit(session.say, "at last")
-            assert waiting.wait(60)
+            assert waiting.wait(PATIENCE_S)
             log.close()
             for other in names[1:]:
                 Session(store, other).say("in between")
-        assert said.result(60).seq == 1
+        assert said.result(PATIENCE_S).seq == 1
     for number, name in enumerate(names):
         texts = [entry.value.message.text for entry in EntryReader().feed_all(store.load(name))[1:]]
         assert texts == ["in between" if number else "at last"]

@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog.decide.policy import HookSettings
 from wakelog.errors import Damaged
 from wakelog.hooks.builtin import CommandHook
 from wakelog.ports.runtime import HookContext
 
 
-def ran(code, *, cwd="", timeout_s=120.0, prompt="Hi."):
+def ran(code, *, cwd="", timeout_s=PATIENCE_S, prompt="Hi."):
     hook = CommandHook("own", [sys.executable, "-c", code], timeout_s)
     return asyncio.run(hook.before_run(HookContext("crab_user_1", "u1", "crab", "me", str(cwd), prompt, 0)))
 

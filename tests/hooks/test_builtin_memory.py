@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog.hooks.builtin import MemoryHook, search_words
 from wakelog.ports.runtime import HookContext
 from wakelog.session import Session
@@ -85,7 +86,7 @@ def test_the_event_loop_runs_during_a_search(place):
     @contextlib.contextmanager
     def slow():
         looking.set()
-        assert let_go.wait(60)
+        assert let_go.wait(PATIENCE_S)
         with catalog() as opened:
             yield opened
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from tests.loopback import CUT, Answer, Hold, Loopback, events
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def ask():
 
         def asking(server, body=None):
             place = server.url.removeprefix("http://")
-            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection(place, timeout=120)))
+            connection = opened.enter_context(contextlib.closing(http.client.HTTPConnection(place, timeout=PATIENCE_S)))
             connection.request("POST", "/v1/x", json.dumps(body or {}), {"X-Key": "k"})
             return connection.getresponse()
 
@@ -39,7 +40,7 @@ def test_a_stream_is_held_and_cut(ask):
         server.play(Answer([b"one", Hold(gate, reached), b"two", CUT]))
         answer = ask(server)
         assert answer.read(3) == b"one"
-        assert reached.wait(120)
+        assert reached.wait(PATIENCE_S)
         gate.set()
         assert answer.read(3) == b"two"
         with pytest.raises(http.client.IncompleteRead):

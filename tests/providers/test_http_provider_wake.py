@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from tests.loopback import CUT, Answer, Hold, Loopback
+from tests.patience import PATIENCE_S
 from tests.providers.openai.living import Ahead
 from tests.providers.wire_formats import KEY, RIGS
 from wakelog.app.agent import Agent
@@ -32,7 +33,7 @@ FAULTS = {
 class Life:
     """One session at one door."""
 
-    def __init__(self, rig, server, *, idle_timeout_s=30.0):
+    def __init__(self, rig, server, *, idle_timeout_s=PATIENCE_S):
         self.store, self.clock = MemoryStore(), Ahead()
         door = HttpProvider(rig.way, environ={rig.way.vendor.key_variables[0]: KEY}, idle_timeout_s=idle_timeout_s)
         params = {"endpoint": f"{server.url}{rig.path}"}
@@ -93,7 +94,7 @@ def test_a_person_cancels_what_is_silent(rig, server, is_begun):
     server.play(Answer([*(rig.half if is_begun else []), Hold(gate, reached)]), Answer(rig.whole))
 
     def person():
-        assert reached.wait(120)
+        assert reached.wait(PATIENCE_S)
         Session(life.store, life.session.name).append(Queued(mode="cancel"))
 
     thread = threading.Thread(target=person)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tests.loopback import events
 from tests.loopback.server import Act
+from tests.patience import PATIENCE_S
 from tests.providers.anthropic import speaking
 from tests.providers.asking import deltas, request
 from tests.providers.openai import wire
@@ -30,7 +31,7 @@ class Rig(NamedTuple):
         environ = {self.way.vendor.key_variables[0]: KEY, **more.pop("environ", {})}
         return HttpProvider(self.way, environ=environ, **more)
 
-    def ask(self, url, *, environ=None, idle_timeout_s=30.0, **params):
+    def ask(self, url, *, environ=None, idle_timeout_s=PATIENCE_S, **params):
         """All that is heard from a server at a URL."""
         door = self.open(environ=environ or {}, idle_timeout_s=idle_timeout_s)
         return deltas(door, request(params={"endpoint": f"{url}{self.path}", **params}))

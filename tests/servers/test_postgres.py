@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.servers import binaries
 from tests.servers.pgbouncer import POOL_SIZE, pooling
 from tests.servers.place import Place, Unavailable
@@ -73,7 +74,7 @@ def backends_at_once(url: str) -> set[int]:
 
     def meet(_: int) -> int:
         with psycopg.connect(url, autocommit=True) as connection:
-            together.wait(60)
+            together.wait(PATIENCE_S)
             [(pid,)] = connection.execute("SELECT pg_backend_pid() FROM pg_sleep(0.05)").fetchall()
             return int(pid)
 
@@ -201,9 +202,9 @@ class TestOwnServer:
         done(url, "CREATE TABLE t (n int)")
         writer = Writer(url)
         writer.start()
-        assert writer.under_way.wait(60)
+        assert writer.under_way.wait(PATIENCE_S)
         own_postgres.stop(immediate=True) if way == "immediate stop" else own_postgres.kill(own_postgres.pid())
-        writer.join(60)
+        writer.join(PATIENCE_S)
         assert not own_postgres.running()
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(url)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.tools.asking import ask, begun, invocation, perform, refusal
 from wakelog.errors import StoreError, UsageError
 from wakelog.ports.runtime import ToolInvocation, ToolOutcome
@@ -141,7 +142,7 @@ def test_an_abandoned_thread_shows_nothing_after_a_cancel():
     @tool
     def stubborn(call: ToolInvocation):
         began.set()
-        go_on.wait(60)
+        go_on.wait(PATIENCE_S)
         call.show("too late")
         ended.set()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tests.transfer.rigs import KINDS, Between, first, holding, hostile_logs, log_of, numbered
 from wakelog.errors import Conflict, Damaged, StoreError, UsageError
 from wakelog.log.codec import LINE_MAX_BYTES
@@ -260,14 +261,14 @@ def test_two_concurrent_copies_both_succeed(stores, kind, monkeypatch):
     ready, ends = threading.Barrier(3), []
 
     def work(store):
-        ready.wait(60)
+        ready.wait(PATIENCE_S)
         ends.append(copied(holding(raw), store).status)
 
     workers = [threading.Thread(target=work, args=(store,)) for store in others]
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(PATIENCE_S)
     assert len(ends) == 3
     assert set(ends) <= {"copied", "unchanged"}
     assert log_of(target) == raw

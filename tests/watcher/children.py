@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kernel.watching import until
+from tests.patience import PATIENCE_S
 from wakelog.app.agent import Agent
 from wakelog.log.content import Prompt, TextDelta
 from wakelog.log.entry import Message
@@ -97,7 +98,7 @@ def fork(store):
             print(json.dumps({"seen": seen, "child": os.waitstatus_to_exitcode(status)}))
             return
         Session(store, "s").say("after")
-        found = [entry.seq for _ in range(2) for news in subscription.wait(30) for entry in news.entries]
+        found = [entry.seq for _ in range(2) for news in subscription.wait(PATIENCE_S) for entry in news.entries]
         os._exit(0 if found == [2, 3] else 1)
 
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from wakelog.log.content import Reply, Text, ToolCall
 from wakelog.log.entry import ContextEntry, Failed, Message, ModelCall, ModelChange
 from wakelog.runtime.context_entry import store_declarations
@@ -158,7 +159,7 @@ def test_all_run_at_once(shell, store, script):
         heard = "".join(read_to(child.stdout, "  idle") for _ in range(3))
         assert shell("cancel", "crab_user_1").code == 0
         heard += child.stdout.read().decode()
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE_S) == 0
     for number in (2, 3, 4):
         assert told(heard)[f"crab_user_{number}"] == [f"| one {number}", "| two", "| \u241b[2J", " idle"]
     assert told(heard)["crab_user_1"] == [" cancelled"]
@@ -175,7 +176,7 @@ def test_all_with_a_limit(shell, store, script):
         shell("cancel", "crab_user_2")
         assert read_to(child.stdout, "idle") == "crab_user_2  cancelled\ncrab_user_3 | Mine.\ncrab_user_3  idle\n"
         shell("cancel", "crab_user_1")
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE_S) == 0
     assert shell("wake", "@latest", "--jobs", "2").code == 2
 
 
@@ -190,7 +191,7 @@ def test_all_interrupted(shell, store, script):
         heard += read_to(child.stdout, '"failed"')
         child.send_signal(signal.SIGINT)
         heard += child.stdout.read().decode()
-        assert child.wait(60) == 130
+        assert child.wait(PATIENCE_S) == 130
     ends = [row for row in map(json.loads, heard.splitlines()) if row["event"] == "end"]
     assert sorted((end["name"], end["state"]) for end in ends) == [
         ("crab_user_1", "cancelled"),
@@ -224,7 +225,7 @@ def test_all_wakes_parents_before_their_sub_agents(shell, script):
         {"text": "It is done."},
     )
     child = shell.start("run", "--yes", "--model", model, "hi", stdin=subprocess.DEVNULL)
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE_S) == 0
     child.stdout.close()
     child.stderr.close()
     # As if the machine had died right after the sub-agents got their tasks.
@@ -262,7 +263,7 @@ def test_a_cancel_from_another_process(shell, script):
     model = script({"text": "word " * 4_000, "deltaChars": 5, "delayMs": 20}, {"text": "still here"})
     child = begun(shell, "--model", model, "hi")
     assert shell("cancel", "agent_user_1", "--json").json["mode"] == "cancel"
-    assert child.wait(60) == 130
+    assert child.wait(PATIENCE_S) == 130
     assert b"cancelled" in child.stderr.read()
     child.stdout.close()
     child.stderr.close()
@@ -278,7 +279,7 @@ def test_a_cancel_while_waiting_to_retry(shell, script):
     line = child.stderr.readline()
     assert b"the model call failed: come back later; next attempt in 60 min at the earliest" in line
     assert shell("cancel", "agent_user_1").code == 0
-    assert child.wait(60) == 130
+    assert child.wait(PATIENCE_S) == 130
     child.stdout.close()
     child.stderr.close()
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kernel.watching import Watched, until
 from tests.loopback import Answer, Hold, Loopback, events
+from tests.patience import PATIENCE_S
 from tests.providers.anthropic.living import MODEL, SESSION, Place, world_of
 from tests.providers.anthropic.speaking import STREAMED, answer, call, provider, reply, text, thought
 from tests.providers.anthropic.validating import complaints
@@ -49,7 +50,7 @@ def test_a_worker_is_killed_in_a_reply(tmp_path, name):
     with Loopback() as server:
         server.play(Answer([*events(*WHOLE[:count]), Hold(gate, reached)], headers=STREAMED))
         with Watched(tmp_path, server.url, module="tests.providers.anthropic.living") as worker:
-            assert reached.wait(120)
+            assert reached.wait(PATIENCE_S)
             until(lambda: _is_beginning(_shown(place), told))
             worker.kill()
         gate.set()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernel.watching import Watched, until
 from tests.loopback import CUT, Answer, Hold, Loopback, events
+from tests.patience import PATIENCE_S
 from tests.providers.openai.living import SESSION, Place
 from tests.providers.openai.validating import valid_chat, valid_responses
 from tests.providers.openai.wire import (
@@ -248,7 +249,7 @@ def test_a_person_cancels_a_slow_reply(wire, tmp_path):
 
 
 def _cancel(place, reached):
-    assert reached.wait(120)
+    assert reached.wait(PATIENCE_S)
     until(lambda: _shown(place).startswith("So "))
     Session(place.store, SESSION).append(Queued(mode="cancel"))
 
@@ -265,7 +266,7 @@ def test_a_worker_is_killed_in_a_reply(wire, tmp_path):
         server.play(Answer([*wire.half(), Hold(gate, reached)]))
         # The worker has no hook at hand of its own but the same one, which says the same in its first run.
         with Watched(tmp_path, module="tests.providers.openai.living") as worker:
-            assert reached.wait(120)
+            assert reached.wait(PATIENCE_S)
             until(lambda: _shown(place).startswith("So "))
             worker.kill()
         gate.set()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import Conflict, StoreError, Unavailable
 from wakelog.log.lines import EntryReader
@@ -83,7 +84,7 @@ def test_an_append_whose_connection_is_cut_is_retried(rig, postgres):
         with rig.holding("s"):
             answer = pool.submit(rig.store.append, "s", body("m1"), after=0)
             postgres.terminate(rig.waiting())
-        assert answer.result(30).seq == 1
+        assert answer.result(PATIENCE_S).seq == 1
     assert ids(rig.store) == ["s", "m1"]
 
 
@@ -117,7 +118,7 @@ def test_an_append_that_is_cut_twice_has_an_unknown_outcome(rig, postgres):
         postgres.terminate(first)
         postgres.terminate(rig.wait_for(f"SELECT pid FROM ({WAITING}) w WHERE pid <> %(first)s", first=first)[0][0])
         with pytest.raises(StoreError, match="outcome is unknown") as caught:
-            answer.result(30)
+            answer.result(PATIENCE_S)
     assert caught.value.hint == "try again"
     assert rig.store.append("s", body("m1"), after=0).seq == 1
     assert ids(rig.store) == ["s", "m1"]
@@ -130,7 +131,7 @@ def test_a_piece_is_never_journalled_twice(rig, postgres):
         answer = pool.submit(rig.store.journal, "s", "r1", b"piece")
         postgres.terminate(rig.waiting())
         with pytest.raises(StoreError, match="outcome is unknown"):
-            answer.result(30)
+            answer.result(PATIENCE_S)
     assert rig.store.journals("s") == {}
 
 
@@ -178,7 +179,7 @@ def storm(rig, strike, rounds):
                 strike()
         finally:
             is_over.set()
-        acknowledged = {entry: seq for writer in writers for entry, seq in writer.result(60).items()}
+        acknowledged = {entry: seq for writer in writers for entry, seq in writer.result(PATIENCE_S).items()}
     entries = {entry.id: entry.seq for entry in EntryReader().feed_all(rig.store.load("s"))}
     assert len(ids(rig.store)) == len(entries) == len({*entries.values()})
     assert acknowledged.items() <= entries.items()

@@ -6,6 +6,7 @@ import uuid
 import psycopg
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.stores.postgres.rig import PostgresRig
 from wakelog.errors import NewerFormat, NotFound, StoreError
 from wakelog.stores.database.migrations import migrations, newest
@@ -48,7 +49,7 @@ def test_concurrent_first_writes_all_succeed(rig):
     for starter in starters:
         starter.start()
     for starter in starters:
-        starter.join(60)
+        starter.join(PATIENCE_S)
     assert [starter.exitcode for starter in starters] == [0] * 8
     assert {stat.name for stat in rig.store.sessions()} == {f"crab_user_{number}" for number in range(1, 9)}
     assert rig.run("SELECT version FROM wakelog.schema_version") == [(step.version,) for step in migrations("postgres")]

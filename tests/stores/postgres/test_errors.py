@@ -247,13 +247,13 @@ def test_waiting_for_a_connection_is_limited(rig, monkeypatch):
     def hold(_):
         with connections.using():
             taken.release()
-            free.wait(120)
+            free.wait(PATIENCE_S)
 
     taken, free = threading.Semaphore(0), threading.Event()
     with ThreadPoolExecutor(8) as pool:
         held = [pool.submit(hold, at) for at in range(8)]
         for _ in held:
-            assert taken.acquire(timeout=120)
+            assert taken.acquire(timeout=PATIENCE_S)
         monkeypatch.setattr("wakelog.stores.postgres.connections._POOL_TIMEOUT_S", 0.1)
         said = failure(lambda: log_bytes(rig.store))
         free.set()

@@ -183,7 +183,7 @@ def test_a_fence_is_checked_under_the_lock(direct, act):
             direct.waiting()
             other.execute("UPDATE wakelog.logs SET fence = fence + 1 WHERE session = 's'")
         with pytest.raises(LeaseLost):
-            asked.result(30)
+            asked.result(PATIENCE_S)
     assert (log_bytes(direct.store), direct.store.journals("s")) == (before, {})
 
 
@@ -291,7 +291,7 @@ def test_a_forked_process_has_connections_of_its_own(direct):
     parents = backend(direct.store)
     child = multiprocessing.get_context("fork").Process(target=_append_in_child, args=(direct.store, parents))
     child.start()
-    child.join(120)
+    child.join(PATIENCE_S)
     assert child.exitcode == 0
     assert backend(direct.store) == parents
     assert direct.store.append("s", body("parent"), after=1).seq == 2

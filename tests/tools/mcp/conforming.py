@@ -6,6 +6,7 @@ python -m tests.tools.mcp.conforming URL
 import asyncio
 import sys
 
+from tests.patience import PATIENCE_S
 from wakelog.ports.runtime import ToolInvocation
 from wakelog.tools.mcp import McpServer, ServerPool, mcp_tools
 
@@ -18,7 +19,7 @@ def _arguments(schema):
 
 async def main(url):
     async with ServerPool() as servers:
-        declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=120))
+        declared = await servers.list_tools(McpServer(name="suite", url=url, timeout_s=PATIENCE_S))
         for tool in mcp_tools(declared, servers).values():
             outcome = await tool.run(ToolInvocation("reply-1", "call-1", _arguments(tool.schema)))
             print(tool.name, outcome)

@@ -66,7 +66,7 @@ def test_sigterm_ends_the_whole_group(family):
         watched = Watched([int(word) for word in guarding.stdout.readline().split()])
         guarding.send_signal(signal.SIGTERM)
         assert watched.all_end()
-        assert guarding.wait(60) == 0
+        assert guarding.wait(PATIENCE_S) == 0
 
 
 def test_child_processes_of_a_server_end_with_it():

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kernel.watching import until
 from tests.loopback import CUT, Answer, Loopback
+from tests.patience import PATIENCE_S
 from tests.tools.mcp.serving import asking, listening, outcome
 from wakelog.errors import UsageError
 from wakelog.ports.runtime import ToolOutcome
@@ -147,7 +148,7 @@ def test_an_invalid_answer_is_an_error(answer, says):
 
     async def main(url):
         async with ServerPool() as servers:
-            return await servers.call(_at(url, timeout_s=120), "add", {})
+            return await servers.call(_at(url, timeout_s=PATIENCE_S), "add", {})
 
     with Loopback(Told(answer)) as server:
         told = asyncio.run(main(server.url))

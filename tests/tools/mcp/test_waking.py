@@ -7,6 +7,7 @@ import pytest
 
 from tests.kernel.watching import Watched as Worker
 from tests.kernel.watching import until
+from tests.patience import PATIENCE_S
 from tests.tools.mcp.serving import plain
 from tests.tools.mcp.waker import Place
 from tests.tools.test_commands_shell import Watched
@@ -67,7 +68,7 @@ def test_a_cancel_ends_the_turn_though_the_server_does_not_answer(tmp_path):
         (server,) = until(lambda: place.touched)
         gone = Watched([server])
         request_cancel(session)
-        assert worker.process.wait(60) == 0
+        assert worker.process.wait(PATIENCE_S) == 0
         assert gone.all_end()
     assert _result(place).effective_status == "interrupted"
     assert len(place.touched) == 1
