@@ -42,16 +42,16 @@ def _make(url, number, begin):
 
 
 def test_concurrent_first_writes_all_succeed(rig):
-    """LOG-10: eight processes write to an empty database at the same moment."""
+    """LOG-10: twelve processes write to an empty database at the same moment."""
     fork = multiprocessing.get_context("fork")
-    begin = fork.Barrier(8)
-    starters = [fork.Process(target=_make, args=(rig.url, number, begin)) for number in range(8)]
+    begin = fork.Barrier(12)
+    starters = [fork.Process(target=_make, args=(rig.url, number, begin)) for number in range(12)]
     for starter in starters:
         starter.start()
     for starter in starters:
         starter.join(PATIENCE_S)
-    assert [starter.exitcode for starter in starters] == [0] * 8
-    assert {stat.name for stat in rig.store.sessions()} == {f"crab_user_{number}" for number in range(1, 9)}
+    assert [starter.exitcode for starter in starters] == [0] * 12
+    assert {stat.name for stat in rig.store.sessions()} == {f"crab_user_{number}" for number in range(1, 13)}
     assert rig.run("SELECT version FROM wakelog.schema_version") == [(step.version,) for step in migrations("postgres")]
 
 

@@ -26,8 +26,10 @@ _SERVER_MIN = 130000
 _ENCODINGS = ("UTF8", "SQL_ASCII")
 # The lock key is "wake", "logs" in ASCII.
 _LOCK = "SELECT pg_advisory_xact_lock(2002872165, 1819240307)"
-_HAS_VERSION_TABLE = "SELECT to_regclass('wakelog.schema_version') IS NOT NULL"
-_HAS_SCHEMA = "SELECT to_regnamespace('wakelog') IS NOT NULL"
+# Asked of the catalog: `to_regclass` may answer from a cache of the server that is older than the lock above.
+_HAS_VERSION_TABLE = """SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'wakelog' AND tablename = 'schema_version')"""
+_HAS_SCHEMA = "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'wakelog')"
 _VERSION = "SELECT coalesce(max(version), 0) FROM wakelog.schema_version"
 _CREATE_VERSION_TABLE = "CREATE TABLE wakelog.schema_version (version bigint PRIMARY KEY, applied timestamptz NOT NULL)"
 # "off": do not wait for the disk. "on": wait, in the way the server is configured. NULL: keep the connection's setting.
