@@ -33,7 +33,8 @@ class MemoryFile:
         offset = 0
         for number, line in enumerate(self._raw.split(b"\n"), 1):
             if line or offset < len(self._raw):
-                yield SourceLine(number, offset, line if len(line) <= LINE_BYTES_MAX else None, len(line))
+                raw, is_ended = line if len(line) <= LINE_BYTES_MAX else None, offset + len(line) < len(self._raw)
+                yield SourceLine(number, offset, raw, len(line), is_ended)
             offset += len(line) + 1
 
     def content(self, limit: int = LINE_BYTES_MAX) -> bytes:

@@ -3,8 +3,10 @@
 import base64
 
 from wakelog.exchange.exporting import session_to_write
+from wakelog.exchange.importing import import_session
+from wakelog.exchange.sessions import ForeignSession, SessionOrigin, verbatim
 from wakelog.log.content import Image, Prompt, Reply, Text
-from wakelog.log.entry import Message
+from wakelog.log.entry import Custom, Message
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
@@ -40,3 +42,18 @@ def test_a_fork_has_the_history_that_it_inherits():
     got = session_to_write(store, fork.name)
     assert texts(got.branch) == ["one", "two"]
     assert [node.parent_id for node in got.nodes] == [got.session, got.nodes[0].id]
+
+
+def test_a_large_record_is_written_with_its_data():
+    """An import keeps it as text in a blob; the writer of its format gets it as it was."""
+    data = {"text": "x" * (2 << 20)}
+    items = [verbatim("pi", "big", data, key="b", parent_id=None, timestamp="2026-01-02T03:04:05.000Z")]
+    foreign = ForeignSession(origin=SessionOrigin(tool="pi", id="p"), items=items, started_ms=1, agent="pi")
+    store = MemoryStore()
+    done = import_session(store, foreign)
+    [node] = [
+        node
+        for node in session_to_write(store, done.session).nodes
+        if isinstance(node, Custom) and node.custom_type == "pi:big"
+    ]
+    assert (node.data, node.content) == (data, ())

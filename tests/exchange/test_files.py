@@ -9,6 +9,7 @@ import pytest
 import zstandard
 
 from wakelog.errors import NotFound, StoreError, UsageError
+from wakelog.exchange import files
 from wakelog.exchange.files import DiskDatabase, DiskFile
 from wakelog.exchange.records import BadRecord, json_records
 from wakelog.exchange.sync_index import SyncIndex, signature_of
@@ -136,6 +137,29 @@ def test_rows_of_a_database(tmp_path):
         assert list(database.rows("message", ["id", "absent"], order=["time"])) == [("a", None), ("b", None)]
         assert list(database.rows("message", ["data"], where={"id": "a"})) == [("one",)]
         assert list(database.rows("absent", ["id"])) == []
+
+
+def test_a_column_that_a_table_lacks_has_no_value(tmp_path):
+    """Rows of other sessions are not given out because the table has no column for sessions."""
+    path = str(tmp_path / "a.db")
+    _database(path).close()
+    with DiskDatabase(path) as database:
+        assert list(database.rows("message", ["id"], where={"session_id": "s"})) == []
+
+
+def test_a_cell_that_cannot_be_read_does_not_stop_the_others(tmp_path, monkeypatch):
+    """One that is too large is None; bytes that are not text become U+FFFD."""
+    monkeypatch.setattr(files, "LINE_BYTES_MAX", 100_000)
+    path = str(tmp_path / "a.db")
+    db = _database(path)
+    db.execute("INSERT INTO message VALUES ('c', 3, ?)", ("x" * 200_000,))
+    db.execute("INSERT INTO message VALUES ('d', 4, CAST(x'61ff62' AS TEXT))")
+    db.close()
+    with DiskDatabase(path) as database:
+        found = list(database.rows("message", ["id", "data", "absent"], order=["time"]))
+        again = list(database.rows("message", ["data"], where={"id": "c"}))
+    assert found == [("a", "one", None), ("b", "two", None), ("c", None, None), ("d", "a\ufffdb", None)]
+    assert again == [(None,)]
 
 
 @pytest.mark.parametrize("state", ["closed", "in use", "killed"])

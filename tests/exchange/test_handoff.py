@@ -1,15 +1,19 @@
 """ST-9: every sample session can be handed to every tool: it is written, read back, and has the same turns."""
 
+import os
+
+import msgspec
 import pytest
 
 from tests.exchange.samples import SAMPLES
+from wakelog.errors import StoreError, UsageError
 from wakelog.exchange import handoff as handing
 from wakelog.exchange.detection import detect
 from wakelog.exchange.exporting import session_to_write, write_session
 from wakelog.exchange.places import session_files
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.writing import Loss, SessionToWrite
-from wakelog.log.content import Prompt, Reply, ToolCall
+from wakelog.log.content import Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import Compaction, Message
 from wakelog.stores.memory import MemoryStore
 
@@ -68,6 +72,37 @@ def test_a_missing_or_misplaced_turn_is_a_difference():
     assert handing.difference(said, turns[::-1], ()) != ""
     assert handing.difference(said, [turns[0], turns[2]], ()) == "the tool call 'sh' is missing"
     assert handing.difference(said, [turns[0], turns[2]], (Loss("toolresult", 1, "no tools"),)) == ""
+
+
+def test_results_may_be_in_another_order():
+    """A format may need a result directly behind its call, before a prompt that came while the tool ran."""
+    result = ToolResult(tool_call_id="c", tool_name="sh", reply_id="n1", content=(Text(text="done"),))
+    said = session(Reply(content=(ToolCall(id="c", name="sh"),)), Prompt(content="and"), result)
+    turns = [("tool call", "sh"), ("tool result", "done"), ("prompt", "and")]
+    assert handing.difference(said, turns, ()) == ""
+    assert handing.difference(said, [turns[0], turns[2]], ()) == "the tool result 'done' is missing"
+
+
+def test_no_folder_is_made_for_a_session(tmp_path):
+    said = session(Prompt(content="one"), Reply(content="two"))
+    said = msgspec.structs.replace(said, cwd=str(tmp_path / "gone"))
+    with pytest.raises(UsageError, match="does not exist"):
+        handing.plan_handoff(said, write_session(said, "aider"), {})
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_tool_that_does_not_end_is_an_error(tmp_path, monkeypatch):
+    """The command that takes a session in gets a limited time."""
+    program = tmp_path / "goose"
+    program.write_text("#!/bin/sh\nread line < $0.fifo\n")
+    program.chmod(0o700)
+    os.mkfifo(f"{program}.fifo")
+    monkeypatch.setattr(handing, "_LOAD_S", 0.1)
+    environ = {"PATH": f"{tmp_path}:/bin:/usr/bin", "HOME": str(tmp_path)}
+    said = session(Prompt(content="one"), Reply(content="two"))
+    plan = handing.plan_handoff(said, write_session(said, "goose"), environ)
+    with pytest.raises(StoreError, match="did not end within"):
+        handing.carry_out(plan, said, environ)
 
 
 def test_a_format_without_compactions_has_what_follows_the_last_one():

@@ -12,6 +12,7 @@ from wakelog.exchange.own_logs import import_own_log, is_own_log, is_own_log_fil
 from wakelog.log.codec import LINE_MAX_BYTES
 from wakelog.log.content import Image, Prompt, Text
 from wakelog.log.lines import split_lines
+from wakelog.projections.session_state import is_dormant
 from wakelog.reading import read_log
 
 
@@ -88,6 +89,19 @@ def test_a_grown_log_adds_its_new_lines(there, here, session):
     assert (done.is_new, done.added, done.account.read) == (False, 2, 4)
     assert log_of(here, session.id) == log_of(there, session.id)
     assert read_log(here, session.id).damage == ()
+
+
+def test_work_that_a_grown_log_brings_is_left_unattended(there, here, session):
+    """ST-9: also if the log was idle when it was first imported; a session that was continued here stays as it is."""
+    path = file_of(there, session)
+    list(import_own_log(here, path, unattended=True))
+    session.say("run it")
+    for _ in range(2):
+        list(import_own_log(here, path, unattended=True))
+        assert is_dormant(Session(here, session.id).tree)
+    Session(here, session.id).say("now")
+    list(import_own_log(here, path, unattended=True))
+    assert not is_dormant(Session(here, session.id).tree)
 
 
 def test_an_exported_file_needs_no_store(there, here, session, tmp_path):

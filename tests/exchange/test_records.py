@@ -76,6 +76,21 @@ def test_objects_inside_a_torn_record_are_no_records():
     assert isinstance(rest, BadRecord)
 
 
+def test_a_number_of_any_length_is_no_crash():
+    bad, record = _read(b'{"a":' + b"9" * 5_000 + b'}\n{"b":1}\n')
+    assert isinstance(bad, BadRecord)
+    assert record == Record(2, 5_007, {"b": 1})
+
+
+def test_the_last_object_of_a_line_that_is_being_written_is_no_record():
+    """Without a newline the record around it is not complete; with one, another record was appended to a torn one."""
+    torn = b'{"type":"message","content":[{"type":"text","text":"a"}'
+    (bad,) = _read(torn)
+    assert isinstance(bad, BadRecord)
+    assert [type(found) for found in _read(torn + b"\n")] == [BadRecord, Record]
+    assert [type(found) for found in _read(b'{"text":"half{"type":"whole"}')] == [BadRecord, Record]
+
+
 def test_a_damaged_line_is_searched_a_few_times_only(monkeypatch):
     """Time grows with the size of a line, however many objects begin in it."""
     passed = 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import sqlite3
 
@@ -9,7 +10,9 @@ import pytest
 
 from tests.exchange.samples import SAMPLES, jsonl, needs_samples
 from wakelog.errors import NotASession, UsageError
+from wakelog.exchange import detection, sync, sync_index
 from wakelog.exchange.detection import detect
+from wakelog.exchange.files import DiskFile
 from wakelog.exchange.places import session_files, usual_files
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.sync_index import SyncIndex
@@ -151,3 +154,93 @@ def test_titles_that_codex_keeps_beside_its_rollouts(store, tmp_path):
     (tmp_path / "session_index.jsonl").write_bytes(jsonl({"id": session, "thread_name": "From the index"}))
     list(import_files(store, [str(folder / "rollout-a.jsonl")]))
     assert session_state(Session(store, first.sessions[0].session).tree).title == "From the index"
+
+
+# ── files and folders ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_without_a_session_is_read_once(store, tmp_path):
+    """The index remembers that, until the file changes; a doctor that counts files does not count it."""
+    path = tmp_path / "settings.json"
+    path.write_text('{"theme": "dark"}')
+    with SyncIndex(str(tmp_path / "cache"), "store") as index:
+        assert [done.status for done in import_files(store, [str(path)], index)] == ["no session"]
+        assert index.unchanged(str(path)) == []
+        assert [done.status for done in import_files(store, [str(path)], index)] == ["no session"]
+        path.write_bytes(jsonl(*CODEX))
+        assert [done.status for done in import_files(store, [str(path)], index)] == ["imported"]
+
+
+def test_the_index_of_another_version_is_not_used(store, tmp_path, monkeypatch):
+    """A newer wakelog may read more of a file."""
+    path = tmp_path / "rollout-a.jsonl"
+    path.write_bytes(jsonl(*CODEX))
+    for version, status in (("1", "imported"), ("1", "unchanged"), ("2", "imported")):
+        monkeypatch.setattr(sync_index, "VERSION", version)
+        with SyncIndex(str(tmp_path / "cache"), "store") as index:
+            assert [done.status for done in import_files(store, [str(path)], index)] == [status]
+
+
+def test_a_name_that_is_not_text(store, tmp_path):
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/rollout-\xff.jsonl")
+    with open(name, "wb") as file:
+        file.write(jsonl(*CODEX))
+    with SyncIndex(str(tmp_path / "cache"), "store") as index:
+        assert [done.status for done in import_files(store, [name], index)] == ["imported"]
+        assert [done.status for done in import_files(store, [name], index)] == ["unchanged"]
+
+
+def test_a_defect_of_a_reader_does_not_stop_the_other_files(store, tmp_path, monkeypatch):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    for path in (first, second):
+        path.write_bytes(jsonl(*CODEX))
+    broken = {"once": True}
+
+    def detecting(path):
+        if broken.pop("once", False):
+            raise KeyError("no reader has thought of this")
+        return detect(path)
+
+    monkeypatch.setattr(sync, "detect", detecting)
+    failed, done = import_files(store, [str(first), str(second)])
+    assert (failed.status, "KeyError" in str(failed.error), done.status) == ("failed", True, "imported")
+
+
+def test_links_in_usual_places_are_not_followed(tmp_path):
+    folder = tmp_path / ".codex" / "sessions" / "2026"
+    folder.mkdir(parents=True)
+    (folder / "rollout-a.jsonl").write_bytes(jsonl(*CODEX))
+    (folder / "loop").symlink_to("..")
+    (folder / "rollout-b.jsonl").symlink_to("rollout-a.jsonl")
+    assert usual_files({"HOME": str(tmp_path)}) == {"codex": [str(folder / "rollout-a.jsonl")]}
+
+
+def test_the_folder_of_a_relative_path_is_known(store, tmp_path, monkeypatch):
+    """OpenCode keeps messages two folders above its sessions, wherever the command is run."""
+    storage = tmp_path / "storage"
+    session = {"id": "ses_1", "title": "T", "directory": "/w", "version": "1", "time": {"created": 1, "updated": 2}}
+    message = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}
+    part = {"id": "prt_1", "messageID": "msg_1", "sessionID": "ses_1", "type": "text", "text": "Hi"}
+    for name, value in (("session/p/ses_1", session), ("message/ses_1/msg_1", message), ("part/msg_1/prt_1", part)):
+        path = storage / f"{name}.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(value))
+    monkeypatch.chdir(storage / "session" / "p")
+    (done,) = import_files(store, ["ses_1.json"])
+    assert [message.text for message in Session(store, done.sessions[0].session).messages()] == ["Hi"]
+
+
+def test_few_long_lines_are_read_to_recognise_a_file(tmp_path, monkeypatch):
+    """Memory: a file of long lines is not decoded to its twentieth record before it is known."""
+    monkeypatch.setattr(detection, "_HEAD_RECORDS_BYTES", 10_000)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(*[{"x": "y" * 6_000}] * 30))
+    assert len(list(detection._first_lines(DiskFile(str(path))))) == 2
+
+
+def test_a_document_that_is_too_large_is_named_as_such(tmp_path, monkeypatch):
+    monkeypatch.setattr(detection, "LINE_BYTES_MAX", 1_000)
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"sessionId": "s", "projectHash": "h", "messages": ["x" * 2_000]}, indent=1))
+    with pytest.raises(NotASession, match="more than 0 MB"):
+        detect(str(path))

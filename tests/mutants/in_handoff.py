@@ -59,8 +59,8 @@ IN_HANDOFF = (
     Mutant(
         "work of an imported log of wakelog is started",
         "ST-9",
-        "exchange/sync.py::_import_own",
-        "leave_unattended(store, each.name)",
+        "exchange/own_logs.py::import_own_log",
+        "_leave_unattended(store, done.to)",
         "pass",
         (f"{IMPORTS}::test_an_own_log_is_imported_as_itself",),
     ),

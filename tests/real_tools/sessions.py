@@ -11,8 +11,8 @@ from tests.loopback import ModelRequest, ModelServer, Row, Say
 from tests.loopback.rows import call_text
 from tests.real_tools.running import RealTool
 from wakelog.app.agent import Agent
+from wakelog.exchange.account import ImportedSession
 from wakelog.exchange.exporting import session_to_write
-from wakelog.exchange.importing import ImportedSession
 from wakelog.exchange.places import usual_files
 from wakelog.exchange.sync import import_files
 from wakelog.exchange.writing import SessionToWrite

@@ -31,6 +31,8 @@ _FIRST_LINE_BYTES = 4096
 # How every line begins that wakelog writes.
 _OWN_LINE = b'{"v":'
 _HEADER = re.compile(rb'\s*\{"type":\s*"session",')
+# The version of another format, such as pi's, which is not that of wakelog's format.
+_LATER_VERSION = re.compile(rb'"version"\s*:\s*([2-9]|[1-9]\d)')
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -118,7 +120,8 @@ def _refuse_foreign(path: str, real: str) -> None:
     except OSError:
         # Opening the log reports it.
         return
-    if not first or first.startswith(_OWN_LINE) or _HEADER.match(first):
+    is_header = _HEADER.match(first) and not _LATER_VERSION.search(first)
+    if not first or first.startswith(_OWN_LINE) or is_header:
         return
     try:
         tool = load("wakelog.exchange.detection").tool_of(real)

@@ -7,14 +7,21 @@ only a damaged source has, is numbered. Only ids are kept, no records.
 import hashlib
 import itertools
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
-from wakelog.exchange.records import BadRecord, Record, SourceLine, json_records
+from wakelog.exchange.records import (
+    BadRecord,
+    Record,
+    SourceLine,
+    decode_document,
+    is_too_deep,
+    json_records,
+)
 from wakelog.exchange.sessions import ImportedEntry, entry_id
 from wakelog.log.content import AnyPart, Image, JsonObject, Reply, Text, ToolCall, UnknownPart
 from wakelog.log.entry import Custom, KnownBody, Message, Node
@@ -24,13 +31,12 @@ _KIND_CHARS = 60
 _COUNT_MAX = 1 << 53
 
 
-class OpenCall(msgspec.Struct):
+class OpenCall(msgspec.Struct, frozen=True):
     """A tool call that a result may name: its reply, its id there, and the name of the tool."""
 
     reply_id: str
     call_id: str
     name: str
-    is_answered: bool = False
 
 
 class EntryChain:
@@ -42,8 +48,9 @@ class EntryChain:
         self.tip: str | None = None
         """The last node, which the next one goes under; None before the first."""
         self._used = IdTable()
+        self._repeats: Counter[str] = Counter()
         self._contents: Counter[bytes] = Counter()
-        self._calls: dict[str, list[OpenCall]] = {}
+        self._calls: dict[str, deque[OpenCall]] = {}
 
     def content_key(self, record: Any, scope: str = "") -> str:
         """Return what identifies a record without an id: its session, its content, and the number of equal ones."""
@@ -76,10 +83,10 @@ class EntryChain:
     def _with_calls(self, body: Message, reply: Reply, identity: str) -> Message:
         """Return a reply whose calls have unique ids, and remember them by the ids that results name."""
         unique = with_unique_call_ids(reply.parts)
-        found: dict[str, list[OpenCall]] = {}
+        found: dict[str, deque[OpenCall]] = {}
         for given, call in zip(reply.parts, unique, strict=True):
             if isinstance(given, ToolCall) and isinstance(call, ToolCall):
-                found.setdefault(given.id, []).append(OpenCall(identity, call.id, call.name))
+                found.setdefault(given.id, deque()).append(OpenCall(identity, call.id, call.name))
         self._calls.update(found)
         return msgspec.structs.replace(body, message=msgspec.structs.replace(reply, content=unique))
 
@@ -96,24 +103,21 @@ class EntryChain:
         return [self.add(Custom(custom_type=f"{self.tool}:fields", data=dict(rest)), f"{key}:fields", timestamp)]
 
     def _new_id(self, key: str) -> str:
-        number, found = 1, entry_id(self.tool, key)
+        found = entry_id(self.tool, key)
         while found in self._used:
-            number += 1
-            found = entry_id(self.tool, f"{key}#{number}")
+            self._repeats[key] += 1
+            found = entry_id(self.tool, f"{key}#{self._repeats[key] + 1}")
         self._used.add_ids([found])
         return found
 
     def call(self, call_id: object) -> OpenCall | None:
-        """Return the call that a result names, and mark it as answered.
+        """Return the call that a result names, and forget it, because it is answered.
 
         Ids repeat: it is the first open call with this id in the last reply that has one. None if there is no such
         call, or if it has a result already.
         """
-        calls = self._calls.get(call_id, []) if isinstance(call_id, str) else []
-        found = next((call for call in calls if not call.is_answered), None)
-        if found is not None:
-            found.is_answered = True
-        return found
+        calls = self._calls.get(call_id) if isinstance(call_id, str) else None
+        return calls.popleft() if calls else None
 
 
 def json_cell(cell: object, place: int) -> Any:
@@ -194,10 +198,11 @@ def image_of(url: str) -> Image | None:
 
 def tool_call(call_id: str, name: str, arguments: Any, bound: JsonObject | None = None) -> ToolCall:
     """Return a tool call; arguments given as a text of JSON are decoded."""
-    if isinstance(arguments, str):
-        try:
-            decoded = json.loads(arguments)
-        except (ValueError, RecursionError):
-            decoded = None
-        arguments = decoded if isinstance(decoded, dict) else arguments
-    return ToolCall(id=call_id, name=name, input=arguments, bound=bound)
+    given = decoded_arguments(arguments) if isinstance(arguments, str) else arguments
+    return ToolCall(id=call_id, name=name, input=given, bound=bound)
+
+
+def decoded_arguments(text: str) -> JsonObject | str:
+    """Return the object that a text of JSON holds; the text if it holds anything else, or what no entry can hold."""
+    value = decode_document(text.encode("utf-8", "surrogatepass"))
+    return value if isinstance(value, dict) and not is_too_deep(value) else text

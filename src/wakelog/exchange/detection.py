@@ -9,13 +9,14 @@ file, `is_NAME_database` a database.
 
 import importlib
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from wakelog.errors import NotASession, UsageError
+from wakelog.errors import NotASession
 from wakelog.exchange.files import DiskDatabase, DiskFile
-from wakelog.exchange.records import LINE_BYTES_MAX, JsonRecord, Record, decode_document, json_records
+from wakelog.exchange.records import LINE_BYTES_MAX, JsonRecord, Record, SourceLine, decode_document, json_records
 from wakelog.exchange.sessions import ForeignSession
 from wakelog.exchange.sync_index import Signature
 
@@ -38,10 +39,15 @@ READERS = {
 }
 """The module of each reader, in the order in which they are asked."""
 # Formats that keep records outside the folder of a session: a folder that its path has then, and how many folders up.
-_FOLDERS_UP = {"opencode": ("/session/", 2), "gemini": ("/chats/", 2), "crabtalk": ("/sessions/", 2)}
+_FOLDERS_UP = {
+    "opencode": ("/session/", 2),
+    "gemini": ("/chats/", 2),
+    "crabtalk": ("/sessions/", 2),
+    "codex": ("/sessions/", 4),
+}
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 16 * 1024
-_HEAD_RECORDS = 20
+_HEAD_RECORDS, _HEAD_RECORDS_BYTES = 20, 8 << 20
 _KNOWN = (
     "sessions of Claude Code, Codex, pi, OpenCode, OpenClaw, Gemini CLI, Goose, Aider, efferent and crabtalk, lists of "
     "messages, and logs of wakelog are known"
@@ -98,7 +104,7 @@ def tool_of(path: str) -> str:
 def detect(path: str) -> DetectedSource:
     """Open a file or database and return it with its reader; `NotASession` if no reader knows it.
 
-    `UsageError` for a file that is recognised and cannot be imported.
+    The error says what a file is that is recognised and has no session.
     """
     file = DiskFile(path)
     start = next(file.blocks(), b"")[:_HEAD_BYTES]
@@ -110,7 +116,10 @@ def detect(path: str) -> DetectedSource:
         return DetectedSource(reader, _with_root(file, name))
     refused = _refusal(file, start)
     if refused:
-        raise UsageError(f"{path}: {refused}")
+        raise NotASession(f"{path}: {refused}")
+    if file.size > LINE_BYTES_MAX and start.lstrip()[:1] in (b"{", b"["):
+        limit = f"{LINE_BYTES_MAX >> 20} MB"
+        raise NotASession(f"{path} is not a known session, or a document of JSON with more than {limit}", hint=_KNOWN)
     raise NotASession(f"{path} is not a known session", hint=_KNOWN)
 
 
@@ -157,14 +166,13 @@ def _detect_database(path: str) -> DetectedSource:
         raise
     database.__exit__(None, None, None)
     if refused:
-        raise UsageError(f"{path}: {refused}")
+        raise NotASession(f"{path}: {refused}")
     raise NotASession(f"{path} is not a database of a known agent", hint=_KNOWN)
 
 
 def _head(file: DiskFile) -> list[Any] | None:
     """Return the first records of a file, or the whole document if it is one; None if there is no JSON."""
-    lines = itertools.islice(file.lines(), 2 * _HEAD_RECORDS)
-    found = list(json_records(lines))
+    found = list(json_records(_first_lines(file)))
     records = _values(found)
     if found and isinstance(found[0], Record):
         return records
@@ -173,6 +181,16 @@ def _head(file: DiskFile) -> list[Any] | None:
     if document is None:
         return records or None
     return document if isinstance(document, list) else [document]
+
+
+def _first_lines(file: DiskFile) -> Iterator[SourceLine]:
+    """Yield the first lines of a file, fewer if they are long."""
+    size = 0
+    for line in itertools.islice(file.lines(), 2 * _HEAD_RECORDS):
+        yield line
+        size += line.size
+        if size > _HEAD_RECORDS_BYTES:
+            return
 
 
 def _values(found: Sequence[JsonRecord]) -> list[Any]:
@@ -186,7 +204,8 @@ def _document(file: DiskFile) -> Any | None:
 def _with_root(file: DiskFile, name: str) -> DiskFile:
     """Return a file that may name files in the folders its format keeps records in."""
     folder, up = _FOLDERS_UP.get(name, ("", 0))
-    return file.below(up=up) if folder and folder in file.path.replace("\\", "/") else file
+    path = os.path.abspath(file.path).replace("\\", "/")
+    return file.below(up=up) if folder and folder in path else file
 
 
 def _load(name: str) -> ModuleType:

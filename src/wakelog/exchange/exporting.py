@@ -1,5 +1,6 @@
 """Write a session of a store in the format of another agent: read it with its blobs, and call the writer."""
 
+import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 
@@ -8,8 +9,8 @@ import msgspec
 from wakelog.errors import Damaged, UsageError
 from wakelog.exchange.writing import SessionToWrite, WrittenNode, WrittenSession
 from wakelog.large_content import with_inline_media
-from wakelog.log.content import BlobRef
-from wakelog.log.entry import Label, Node, SessionHeader
+from wakelog.log.content import BlobRef, Text
+from wakelog.log.entry import Custom, Label, Node, SessionHeader
 from wakelog.log.lines import Damage
 from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Tree
@@ -80,8 +81,18 @@ def _nodes(tree: Tree, root: str, get: Callable[[BlobRef], bytes]) -> Iterator[W
             # A fork's own header stands between the inherited nodes and its own.
             parents[entry.id] = parent
         elif isinstance(entry.value, Node):
-            node = with_inline_media(entry.value, get)
+            node = _with_data(with_inline_media(entry.value, get), get)
             yield msgspec.structs.replace(node, parent_id=parent)
+
+
+def _with_data(node: WrittenNode, get: Callable[[BlobRef], bytes]) -> WrittenNode:
+    """Return a `custom` entry with its data, which an import has moved into its content if they are large."""
+    match node:
+        case Custom(data=None, in_context=False, content=(Text(text=text, blob=blob),)):
+            raw = text.encode() if blob is None else get(blob)
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                return msgspec.structs.replace(node, data=msgspec.json.decode(raw), content=())
+    return node
 
 
 def _labels(tree: Tree) -> dict[str, str]:

@@ -178,7 +178,7 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[SourceLine]:
         else:
             pieces.append(chunk[start:])
     if size:
-        yield SourceLine(number, offset, b"".join(pieces) if size <= LINE_BYTES_MAX else None, size)
+        yield SourceLine(number, offset, b"".join(pieces) if size <= LINE_BYTES_MAX else None, size, is_ended=False)
 
 
 class DiskDatabase:
@@ -197,6 +197,7 @@ class DiskDatabase:
         try:
             self._connection = sqlite3.connect(self._uri(), uri=True, isolation_level=None, check_same_thread=False)
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LINE_BYTES_MAX)
+            self._connection.text_factory = _text_of
             self._rounds = 0
             self._connection.set_progress_handler(self._is_too_long, _SQL_STEPS)
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
@@ -263,13 +264,42 @@ class DiskDatabase:
         chosen = ", ".join(_name(column) if column in known else "NULL" for column in columns)
         condition = " AND ".join(f"{_name(column)} IS ?" for column in given)
         sorting = ", ".join(_name(column) for column in order if column in known)
-        sql = f"SELECT {chosen} FROM {_name(table)}"  # noqa: S608 - names of tables and columns are quoted
-        sql += (f" WHERE {condition}" if condition else "") + (f" ORDER BY {sorting}" if sorting else "")
+        source = f"FROM {_name(table)}"
+        source += (f" WHERE {condition}" if condition else "") + (f" ORDER BY {sorting}" if sorting else "")
+        values, count = tuple(given.values()), 0
         try:
-            with closing(self._connection.execute(sql, tuple(given.values()))) as found:
-                yield from found
+            with closing(self._connection.execute(f"SELECT {chosen} {source}", values)) as found:
+                for row in found:
+                    yield row
+                    count += 1
+        except sqlite3.DataError:
+            # A cell is too large, and the rows behind it cannot be fetched any more.
+            for number in self._row_ids(table, source, values)[count:]:
+                yield tuple(self._cell(table, column, number) if column in known else None for column in columns)
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: {table} cannot be read: {error}") from None
+
+    def _row_ids(self, table: str, source: str, values: tuple[Any, ...]) -> list[int]:
+        try:
+            with closing(self._connection.execute(f"SELECT rowid {source}", values)) as found:
+                return [number for (number,) in found]
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {table} cannot be read: {error}") from None
+
+    def _cell(self, table: str, column: str, row: int) -> Any:
+        """Return one cell; None if it is too large."""
+        sql = f"SELECT {_name(column)} FROM {_name(table)} WHERE rowid = ?"  # noqa: S608 - the names are quoted
+        try:
+            with closing(self._connection.execute(sql, (row,))) as found:
+                cells = found.fetchone()
+        except sqlite3.DataError:
+            return None
+        return cells[0] if cells else None
+
+
+def _text_of(raw: bytes) -> str:
+    """Return a text of a database, whose bytes need not be valid."""
+    return raw.decode("utf-8", "replace")
 
 
 def _name(identifier: str) -> str:

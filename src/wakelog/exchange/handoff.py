@@ -25,6 +25,7 @@ from wakelog.log.entry import Compaction, Head, KnownBody, Message, Node
 TOOL_NAMES = {"gemini": "gemini-cli"}
 """Targets whose tool has another name in `places`."""
 _LOAD_S = 300
+_RESULT = "tool result"
 Turn: TypeAlias = tuple[str, str]
 
 
@@ -63,6 +64,10 @@ def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapp
     if not root:
         raise UsageError(
             "the session has no working directory, where this tool keeps its files", hint="use `export --to`"
+        )
+    if root == session.cwd and not os.path.isdir(root):
+        raise UsageError(
+            f"{root}, where this tool keeps the session, does not exist", hint="create it, or use `export --to`"
         )
     paths = tuple(_inside(root, file.path) for file in written.files)
     for path in paths:
@@ -130,17 +135,20 @@ def _load(plan: HandoffPlan, environ: Mapping[str, str]) -> None:
             opened.write(plan.written.files[0].content)
         command = [word.replace("{file}", path) for word in plan.written.load]
         cwd = plan.cwd if os.path.isdir(plan.cwd) else None
-        done = subprocess.run(  # noqa: S603 - the command of a writer, with a path of our own
-            command,
-            cwd=cwd,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_LOAD_S,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - the command of a writer, with a path of our own
+                command,
+                cwd=cwd,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_LOAD_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise StoreError(f"`{plan.written.load_command}` did not end within {_LOAD_S} seconds") from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
         raise StoreError(f"`{plan.written.load_command}` failed: {last[:200]}")
@@ -191,7 +199,7 @@ def _turns(nodes: Iterable[KnownBody]) -> Iterator[Turn]:
                     yield "reply", _words(reply.text)
                 yield from (("tool call", call.name) for call in reply.tool_calls)
             case Message(message=ToolResult() as result):
-                yield "tool result", _words(result.text)
+                yield _RESULT, _words(result.text)
 
 
 def _words(text: str) -> str:
@@ -201,8 +209,9 @@ def _words(text: str) -> str:
 def difference(session: SessionToWrite, got: list[Turn], losses: Iterable[Loss]) -> str:
     """Return the first turn of a session that is not in `got`, in order; empty if all are there.
 
-    Tool calls and results are not compared if some are among the losses. If the format has no compactions, only what
-    the model is given is compared: what follows the last one.
+    Tool results may be in another order: a format may need them directly behind their calls. Calls and results are not
+    compared if some are among the losses. If the format has no compactions, only what the model is given is compared:
+    what follows the last one.
     """
     kinds = " ".join(loss.kind for loss in losses)
     has_tools = "tool" not in kinds
@@ -214,11 +223,18 @@ def difference(session: SessionToWrite, got: list[Turn], losses: Iterable[Loss])
 
 
 def _first_missing(nodes: Sequence[KnownBody], got: list[Turn], *, has_tools: bool) -> str:
-    rest = iter(got)
+    rest = iter(turn for turn in got if turn[0] != _RESULT)
+    results = [turn for turn in got if turn[0] == _RESULT]
     for kind, text in _turns(nodes):
         is_compared = text and (has_tools or not kind.startswith("tool"))
-        if is_compared and not any(_is_same(found, (kind, text)) for found in rest):
+        if not is_compared:
+            continue
+        among: Iterable[Turn] = results if kind == _RESULT else rest
+        found = next((turn for turn in among if _is_same(turn, (kind, text))), None)
+        if found is None:
             return f"the {kind} {text[:60]!r} is missing"
+        if kind == _RESULT:
+            results.remove(found)
     return ""
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from wakelog.errors import BadId, NotASession, NotFound
+from wakelog.exchange.account import Account, ImportedSession
 from wakelog.exchange.chains import json_cell
 from wakelog.exchange.files import DiskFile
-from wakelog.exchange.importing import Account, ImportedSession
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import SessionOrigin, SkippedRecords
 from wakelog.log.content import BlobRef
@@ -51,9 +51,12 @@ def is_own_log_file(path: str) -> bool:
     return is_own_log([found])
 
 
-def import_own_log(store: Store, path: str, *, dry_run: bool = False) -> Iterator[ImportedSession]:
+def import_own_log(
+    store: Store, path: str, *, dry_run: bool = False, unattended: bool = False
+) -> Iterator[ImportedSession]:
     """Import the log in a file, and the sessions that it needs, and yield the result of each.
 
+    `unattended`: automatic wakers leave the sessions alone until a person continues them, unless that has happened.
     `NotASession` if the file has no header. A session that differs from the one in the store is a result with an error.
     """
     file = DiskFile(path)
@@ -64,10 +67,12 @@ def import_own_log(store: Store, path: str, *, dry_run: bool = False) -> Iterato
             yield _result(Copied(header.id, name, "unchanged", to=store.name(header.id)), source, path)
             return
         for done in copy(source, store, [name], dry_run=dry_run):
+            if unattended and done.error is None and done.to is not None and not dry_run:
+                _leave_unattended(store, done.to)
             yield _result(done, source, path)
 
 
-def leave_unattended(store: Store, name: str) -> None:
+def _leave_unattended(store: Store, name: str) -> None:
     """Mark a session that has work to do, so that automatic wakers leave it alone until a person continues it.
 
     The mark is a `head` entry, as for a fork. The header, which says so for sessions of other agents, stays as it is.

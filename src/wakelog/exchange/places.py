@@ -36,10 +36,11 @@ class Place(msgspec.Struct, frozen=True):
         return environ.get(self.variable) or os.path.join(home_folder(environ), self.default)
 
     def files(self, environ: Mapping[str, str]) -> Iterator[str]:
-        """Yield the files that match, sorted, for each pattern."""
-        folder = self.folder(environ)
+        """Yield the files that match, sorted, for each pattern. Links below the folder are not followed."""
+        folder = os.path.realpath(self.folder(environ))
         for pattern in self.patterns:
-            yield from sorted(glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True))
+            found = sorted(glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True))
+            yield from (file for file in found if os.path.realpath(file) == file)
 
 
 PLACES = (
@@ -51,7 +52,12 @@ PLACES = (
         ("sessions/**/rollout-*.jsonl*", "sessions/rollout-*.json", "archived_sessions/rollout-*.jsonl*"),
     ),
     Place("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",)),
-    Place("opencode", "OPENCODE_DATA_DIR", ".local/share/opencode", ("opencode*.db", "storage/session/*/ses_*.json")),
+    Place(
+        "opencode",
+        "OPENCODE_DATA_DIR",
+        ".local/share/opencode",
+        ("opencode*.db", "storage/session/*/ses_*.json", "project/*/storage/session/info/*.json"),
+    ),
     Place(
         "openclaw",
         "OPENCLAW_STATE_DIR",

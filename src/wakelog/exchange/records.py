@@ -32,6 +32,8 @@ class SourceLine(msgspec.Struct, frozen=True, gc=False):
     offset: int
     raw: bytes | None
     size: int
+    is_ended: bool = True
+    """Whether a newline follows. A last line without one may be written to the end later."""
 
 
 class SourceFile(Protocol):
@@ -73,7 +75,7 @@ class SourceDatabase(Protocol):
     def rows(
         self, table: str, columns: Sequence[str], *, where: dict[str, Any] | None = None, order: Sequence[str] = ()
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield rows of a table; columns that it lacks are None.
+        """Yield rows of a table; columns that it lacks, and cells that are too large, are None.
 
         `where` compares columns with values; no row has the value of a column that the table lacks.
         """
@@ -150,17 +152,13 @@ def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
     while (start := text.find("{", at)) != -1 and left > 0:
         try:
             value, end = decoder.raw_decode(text, start)
-        except JSONDecodeError as error:
-            left -= error.pos - start + 1
-            at = _next_start(text, start + 1)
-            continue
-        except RecursionError:
-            left -= len(text) - start
+        except (ValueError, RecursionError) as error:
+            left -= _search_cost(error, start, len(text))
             at = _next_start(text, start + 1)
             continue
         left -= end - start
         if at > bad_from or text[bad_from:start].strip():
-            if text[end : end + _BLANKS_MAX].lstrip()[:1] not in ("", "{"):
+            if _is_inside(text, start, end, is_ended=line.is_ended):
                 at = end
                 continue
             yield places.bad(bad_from, start)
@@ -170,6 +168,21 @@ def _glued_records(line: SourceLine, raw: bytes) -> Iterator[JsonRecord]:
         at = bad_from = end
     if text[bad_from:].strip():
         yield places.bad(bad_from, len(text))
+
+
+def _search_cost(error: Exception, start: int, size: int) -> int:
+    """Return how many characters were passed over for an error. Making it passes over all lines before its place."""
+    if not isinstance(error, JSONDecodeError):
+        return size - start
+    return max(error.pos - start + 1, error.pos // 16)
+
+
+def _is_inside(text: str, start: int, end: int, *, is_ended: bool) -> bool:
+    """Return whether an object behind damage belongs to the damaged record, and is not a record of its own."""
+    if text[end : end + _BLANKS_MAX].lstrip()[:1] not in ("", "{"):
+        return True
+    # Without a newline the damaged record is being written: its last value is complete, and it is not.
+    return not is_ended and text[max(0, start - _BLANKS_MAX) : start].rstrip()[-1:] in (":", ",", "[")
 
 
 class _Places:
@@ -197,7 +210,7 @@ class _Places:
 
 
 def _with_valid_text(value: Any) -> Any:
-    """Return a value without lone surrogates, which no entry can hold: they become U+FFFD."""
+    """Return a value without lone surrogates, which no entry can hold: they become `?`."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() if not value.isascii() else value
@@ -218,12 +231,12 @@ def _checked(line: SourceLine, offset: int, size: int, value: Any) -> JsonRecord
     """Return a record, or a `BadRecord` for a value that is no object or is nested too deeply to be handled."""
     if not isinstance(value, dict):
         return BadRecord(line.number, offset, size, "not a JSON object")
-    if _is_too_deep(value):
+    if is_too_deep(value):
         return BadRecord(line.number, offset, size, f"nested more than {_DEPTH_MAX} levels deep")
     return Record(line.number, offset, value)
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
     """Return whether containers are nested more than `_DEPTH_MAX` levels deep."""
     level: list[Any] = [value]
     for _ in range(_DEPTH_MAX):

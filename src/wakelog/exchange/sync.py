@@ -10,13 +10,14 @@ from typing import Literal
 import msgspec
 
 from wakelog.errors import NotASession, StoreError, UsageError, WakelogError
+from wakelog.exchange.account import Account, ImportedSession
 from wakelog.exchange.codex_titles import CodexTitles
 from wakelog.exchange.detection import DetectedSource, detect
-from wakelog.exchange.importing import Account, ImportedSession, import_session
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.own_logs import TOOL as OWN_TOOL
-from wakelog.exchange.own_logs import import_own_log, is_own_log_file, leave_unattended
+from wakelog.exchange.own_logs import import_own_log, is_own_log_file
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
-from wakelog.exchange.sync_index import SyncIndex, signature_of
+from wakelog.exchange.sync_index import Signature, SyncIndex, signature_of
 from wakelog.log.ids import IdTable
 from wakelog.ports.stores import ListsOnce, Store
 from wakelog.session import Session
@@ -40,7 +41,10 @@ def import_files(
     with store.listed_once() if isinstance(store, ListsOnce) else contextlib.nullcontext():
         for path in paths:
             known = index.unchanged(path) if index is not None else None
-            if known is not None and all(_has_session(store, session) for session in known):
+            if known == []:
+                error = NotASession(f"{path} is not a known session")
+                yield ImportedFile(path=path, status="no session", error=error)
+            elif known is not None and all(_has_session(store, session) for session in known):
                 yield ImportedFile(path=path, status="unchanged")
             else:
                 yield _import_file(store, path, index, titles, dry_run=dry_run)
@@ -58,6 +62,7 @@ def _import_file(
     store: Store, path: str, index: SyncIndex | None, titles: CodexTitles, *, dry_run: bool
 ) -> ImportedFile:
     tool = ""
+    signature: Signature = {path: signature_of(path)}
     try:
         if is_own_log_file(path):
             return _import_own(store, path, index, dry_run=dry_run)
@@ -69,10 +74,12 @@ def _import_file(
             )
             signature = source.opened
     except NotASession as error:
+        if index is not None and not dry_run:
+            index.remember(path, signature, [])
         return ImportedFile(path=path, status="no session", error=error)
-    except (WakelogError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - a file of which no reader has thought must not stop the others
         return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
-    if index is not None and not dry_run and all(each.error is None for each in done):
+    if index is not None and done and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
 
@@ -87,10 +94,7 @@ def _with_title(foreign: ForeignSession, path: str, titles: CodexTitles) -> Fore
 def _import_own(store: Store, path: str, index: SyncIndex | None, *, dry_run: bool) -> ImportedFile:
     """Import a log of wakelog itself, as the session that it is."""
     signature = {path: signature_of(path)}
-    done = tuple(import_own_log(store, path, dry_run=dry_run))
-    for each in done:
-        if each.is_new and each.name is not None and not dry_run:
-            leave_unattended(store, each.name)
+    done = tuple(import_own_log(store, path, dry_run=dry_run, unattended=True))
     if index is not None and not dry_run and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
     return ImportedFile(path=path, status="imported", tool=OWN_TOOL, sessions=done)
@@ -114,7 +118,7 @@ def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *
     """Import one session; an error is a part of its result, and does not stop the other sessions of the file."""
     try:
         return import_session(store, foreign, dry_run=dry_run)
-    except (WakelogError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - as for a file
         origin: SessionOrigin = foreign.origin
         return ImportedSession(
             origin=origin,
@@ -127,9 +131,14 @@ def _import_one(store: Store, source: DetectedSource, foreign: ForeignSession, *
         )
 
 
-def _as_wakelog_error(path: str, error: WakelogError | OSError) -> WakelogError:
+def _as_wakelog_error(path: str, error: Exception) -> WakelogError:
     if isinstance(error, WakelogError):
         return error
     if isinstance(error, FileNotFoundError):
         return UsageError(f"there is no file {path}")
-    return StoreError(f"{path} cannot be read: {error.strerror or error}")
+    if isinstance(error, OSError):
+        return StoreError(f"{path} cannot be read: {error.strerror or error}")
+    return StoreError(
+        f"{path} cannot be imported: {type(error).__name__}: {error}",
+        hint="this is a defect of wakelog: report it, with the file if you can share it",
+    )

@@ -1,7 +1,8 @@
 """Which files were imported into a store, and how large and how old they were: a derived file that may be deleted.
 
-An import of a file that is as it was then parses nothing. The index is a database in the cache folder. Without it, or
-for another store, files are read again, and nothing is imported twice.
+An import of a file that is as it was then parses nothing. The index is a database in the cache folder. Without it, for
+another store, or with another version of wakelog, files are read again, and nothing is imported twice. Paths are kept
+as bytes, or as a text with a character for each byte: names of files need not be valid text.
 """
 
 import hashlib
@@ -13,16 +14,18 @@ from typing import Self, TypeAlias
 
 import msgspec
 
+from wakelog.version import VERSION
+
 Signature: TypeAlias = dict[str, tuple[int, int]]
 """Size and modification time, in nanoseconds, of each file and folder that an import has read; (-1, 0) if absent."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS imported (
-    store TEXT NOT NULL, path TEXT NOT NULL, signature BLOB NOT NULL, sessions BLOB NOT NULL, PRIMARY KEY (store, path)
+    store TEXT NOT NULL, path BLOB NOT NULL, signature BLOB NOT NULL, sessions BLOB NOT NULL, PRIMARY KEY (store, path)
 ) WITHOUT ROWID
 """
 
 
-def signature_of(path: str) -> tuple[int, int]:
+def signature_of(path: str | bytes) -> tuple[int, int]:
     """Return the size and the modification time of a file or folder; (-1, 0) if it does not exist."""
     try:
         found = os.stat(path)
@@ -39,7 +42,7 @@ class SyncIndex:
 
     def __init__(self, folder: str, store_url: str, *, create: bool = True) -> None:
         # A digest, because a URL may have a password in it.
-        self._store = hashlib.sha256(store_url.encode("utf-8", "surrogateescape")).hexdigest()
+        self._store = hashlib.sha256(f"{VERSION} {store_url}".encode("utf-8", "surrogateescape")).hexdigest()
         path = os.path.join(folder, "imports.db")
         self._database = _open(path) if create or os.path.exists(path) else _open_in_memory()
 
@@ -52,22 +55,27 @@ class SyncIndex:
         self._database.close()
 
     def unchanged(self, path: str) -> list[str] | None:
-        """Return the ids of the sessions of a file that is as it was when it was imported; None if it has changed."""
+        """Return the ids of the sessions of a file that is as it was when it was imported; None if it has changed.
+
+        Empty for a file that was found to have no session.
+        """
         try:
             row = self._database.execute(
-                "SELECT signature, sessions FROM imported WHERE store = ? AND path = ?", (self._store, path)
+                "SELECT signature, sessions FROM imported WHERE store = ? AND path = ?",
+                (self._store, os.fsencode(path)),
             ).fetchone()
             before = None if row is None else msgspec.json.decode(row[0], type=Signature)
             sessions = [] if row is None else msgspec.json.decode(row[1], type=list[str])
         except (sqlite3.Error, msgspec.DecodeError):
             return None
-        if not before or any(signature_of(each) != tuple(known) for each, known in before.items()):
+        if not before or any(signature_of(each.encode("latin-1")) != tuple(known) for each, known in before.items()):
             return None
         return sessions
 
     def remember(self, path: str, signature: Mapping[str, tuple[int, int]], sessions: list[str]) -> None:
         """Record that a file was imported as it was when it was opened."""
-        values = (self._store, path, msgspec.json.encode(dict(signature)), msgspec.json.encode(sessions))
+        kept = {os.fsencode(each).decode("latin-1"): known for each, known in signature.items()}
+        values = (self._store, os.fsencode(path), msgspec.json.encode(kept), msgspec.json.encode(sessions))
         try:
             with self._database:
                 self._database.execute("INSERT OR REPLACE INTO imported VALUES (?, ?, ?, ?)", values)

@@ -20,6 +20,7 @@ from wakelog.log.entry import (
     AttentionResolved,
     Body,
     Compaction,
+    Custom,
     DamageNote,
     Entry,
     Head,
@@ -309,8 +310,18 @@ class Tree:
         return () if first is None else (first, *self._other_children.get(node, ()))
 
     def leaves(self) -> tuple[str, ...]:
-        """Return the nodes without children, oldest first."""
-        return tuple(node for node in self.nodes if node not in self._first_child)
+        """Return the last nodes of all branches, oldest first.
+
+        A `custom` entry that the model does not see and that was added beside another node ends no branch.
+        """
+        ends = (node for node in self.nodes if node not in self._first_child)
+        return tuple(node for node in ends if node == self.head or not self._is_data_beside(node))
+
+    def _is_data_beside(self, node: str) -> bool:
+        value = self.nodes[node].value
+        parent = self._parents.get(node)
+        is_data = isinstance(value, Custom) and not value.in_context
+        return is_data and parent is not None and self._first_child[parent] != node
 
     def annotations(self, node: str) -> tuple[Entry, ...]:
         """Return the annotations of a node, oldest first."""

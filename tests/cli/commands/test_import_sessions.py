@@ -1,10 +1,12 @@
 """ST-9: the command `import`: files, folders and usual places; what is new, what was left out, and what failed."""
 
 import json
+import signal
 
 import pytest
 
 from tests.exchange.samples import jsonl
+from tests.patience import PATIENCE_S
 from wakelog.session import Session
 from wakelog.stores import open_store
 
@@ -99,6 +101,36 @@ def test_a_folder_with_other_files(shell, claude):
     assert "is not a known session" in named.err
 
 
+def test_a_file_that_is_known_and_has_no_session(shell, claude):
+    """One that was found in a folder is no failure, such as the prompts of Codex; one that was named is."""
+    prompts = claude.parent / "history.jsonl"
+    prompts.write_bytes(jsonl(*[{"session_id": "s", "ts": 1, "text": "Hi"}] * 3))
+    done = shell("import", str(claude.parent))
+    assert (done.code, done.err, "1 file: no session" in done.out) == (0, "", True)
+    assert shell("import", str(prompts)).code == 1
+
+
+def test_a_session_of_pi_is_named_where_a_log_is_expected(shell, tmp_path):
+    """LOG-6: its header is like wakelog's own, with the version of another format."""
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(jsonl({"type": "session", "version": 3, "id": "a-b", "timestamp": "2026-01-01T00:00:00.000Z"}))
+    done = shell("show", str(path))
+    assert done.code == 2
+    assert "is a session of pi" in done.err
+
+
+def test_an_error_is_told_once_while_files_are_watched(shell, tmp_path):
+    """`--watch` looks every two seconds; the same error each time would hide what is new."""
+    (tmp_path / "tries").mkdir()
+    watching = shell.start("import", "--watch", str(tmp_path / "absent.jsonl"), str(tmp_path / "tries"), text=True)
+    assert "there is no file" in watching.stderr.readline()
+    (tmp_path / "tries" / "a.jsonl").write_bytes(jsonl(*RECORDS))
+    assert watching.stdout.readline().startswith("new")
+    watching.send_signal(signal.SIGINT)
+    _, err = watching.communicate(timeout=PATIENCE_S)
+    assert "there is no file" not in err
+
+
 def test_damage_is_reported_with_its_place(shell, claude):
     """Law 9: a torn line costs itself, and is reported with its line."""
     claude.write_bytes(jsonl(*RECORDS)[:-20])
@@ -134,7 +166,7 @@ def test_mistakes(shell, claude):
         done = shell("import", *words)
         assert (done.code, done.err.count("\n")) == (2, 1)
     absent = shell("import", "absent.jsonl")
-    assert (absent.code, "there is no file absent.jsonl" in absent.err) == (1, True)
+    assert (absent.code, "there is no file" in absent.err, "absent.jsonl" in absent.err) == (1, True, True)
 
 
 def test_wake_all_leaves_imported_sessions_alone(shell, claude):

@@ -19,8 +19,8 @@ from wakelog.cli.ui.output import progress_bar, put, put_json
 from wakelog.cli.ui.quantities import plural
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import style_of
-from wakelog.errors import UsageError
-from wakelog.exchange.importing import ImportedSession
+from wakelog.errors import UsageError, WakelogError
+from wakelog.exchange.account import ImportedSession
 from wakelog.exchange.places import session_files, usual_files
 from wakelog.exchange.sync import ImportedFile, import_files
 from wakelog.exchange.sync_index import SyncIndex
@@ -60,11 +60,12 @@ def import_(
         raise UsageError("give files or folders to import, or --all", hint="see `wakelog import --help`")
     if watch and dry_run:
         raise UsageError("--watch and --dry-run exclude each other")
-    given = [os.path.expanduser(path) for path in paths]
+    given = [os.path.abspath(os.path.expanduser(path)) for path in paths]
     place = StoreLocation(shared.store_url)
+    told: set[str] = set()
     with SyncIndex(user_folder("cache"), place.url) as index:
         while True:
-            printer = _ResultPrinter(shared, given, dry_run=dry_run, report=report)
+            printer = _ResultPrinter(shared, given, dry_run=dry_run, report=report, told=told)
             files = list(_files(given, everything=everything))
             if not files and not watch:
                 note("no sessions of other agents were found")
@@ -97,9 +98,15 @@ def _progress(shared: SharedOptions, *, watch: bool) -> "contextlib.AbstractCont
 
 
 class _ResultPrinter:
-    """Print the result of each session: at once, or in `end` if `holds_back` is set."""
+    """Print the result of each session: at once, or in `end` if `holds_back` is set.
 
-    def __init__(self, shared: SharedOptions, named: Iterable[str], *, dry_run: bool, report: bool) -> None:
+    `told` has the errors that were printed before, which are not printed again while files are watched.
+    """
+
+    def __init__(
+        self, shared: SharedOptions, named: Iterable[str], *, dry_run: bool, report: bool, told: set[str]
+    ) -> None:
+        self._told = told
         self.holds_back = False
         self._named = frozenset(named)
         self._json = shared.json
@@ -144,14 +151,19 @@ class _ResultPrinter:
 
     def _show(self, done: ImportedFile) -> None:
         if done.error is not None and self._is_failure(done):
-            report_error(done.error, as_json=self._json)
+            self._show_error(done.error)
         for each in done.sessions:
             if each.error is not None:
-                report_error(each.error, as_json=self._json)
+                self._show_error(each.error)
             elif self._json:
                 put_json(_values(done, each))
             elif each.added or self._report:
                 self._show_session(each)
+
+    def _show_error(self, error: WakelogError) -> None:
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            report_error(error, as_json=self._json)
 
     def _show_session(self, each: ImportedSession) -> None:
         status = "new" if each.is_new else "grown" if each.added else "same"
@@ -165,6 +177,8 @@ class _ResultPrinter:
                 put(f"       {count:,} × {visible(kind)} not imported: {visible(reason)}")
         for bad in account.bad[: None if self._report else _BAD_SHOWN]:
             note(f"{each.origin.path}: line {bad.line} (byte {bad.offset:,}) is not imported: {bad.reason}")
+        if self._report and account.bad_count > len(account.bad):
+            note(f"{each.origin.path}: {account.bad_count - len(account.bad):,} more lines are not imported")
 
     def _summary(self, tool: str) -> str:
         sessions = [each for done in self._done if done.tool == tool for each in done.sessions if each.error is None]
@@ -172,7 +186,7 @@ class _ResultPrinter:
         grown = sum(bool(each.added) and not each.is_new for each in sessions)
         read = sum(each.account.read for each in sessions)
         mapped = sum(each.account.mapped for each in sessions)
-        bad = sum(len(each.account.bad) for each in sessions)
+        bad = sum(each.account.bad_count for each in sessions)
         failed = sum(1 for done in self._done if done.tool == tool and done.error is not None)
         words = [f"{plural(new, 'new session')} {self._verb}"]
         words += [f"{grown:,} grown"] if grown else []
