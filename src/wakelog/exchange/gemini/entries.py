@@ -4,8 +4,8 @@ Rule 1: nothing that was recorded is taken back. A message is recorded again whe
 recorded again when a session is resumed, compressed or masked, then often with other ids and without models, usage and
 reasoning. Such messages are recognised by their content (`Turn`), and only what is new in them becomes entries.
 Rule 2: the last message of the model is held back until another record follows, because its calls are recorded when
-they have ended. If an earlier import has ended there (`is_known`), the calls become a reply of their own. So do those of
-a document, which has only the last form of a message.
+they have ended. If an earlier import has ended there (`is_known`), the calls become a reply of their own. So do those
+of a document, which has only the last form of a message.
 Rule 3: messages that replace the beginning of the conversation are a compaction; `$rewindTo` moves the head; a list of
 messages that only ends earlier moves it when the next message comes, as a resume empties the list and fills it again.
 Rule 4: the id of an entry comes from the id of its message. Ids that are no UUIDs are only unique within a session.

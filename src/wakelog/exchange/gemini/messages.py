@@ -208,8 +208,6 @@ class MessageReader(Placement):
         count = len(calls) if stored is None else stored
         yield from self._context_note()
         yield from self._first_reply(message, keys[count], calls[:count])
-        if count < len(calls):
-            yield from self._results(message, calls[:count], are_stored=True)
         is_lost = message.get("content") == "" and not count
         if is_lost and (not (is_growing or calls) or self._is_known(entry_id(TOOL, f"{keys[count]}:lost"))):
             lost = Custom(custom_type=f"{TOOL}:lost_call", in_context=True, content=LOST_CALL)
@@ -240,8 +238,7 @@ class MessageReader(Placement):
         while new:
             keys = _growing_keys(self._message_key(message["id"]), "calls", [call.foreign_id for call in new])[1:]
             stored = self._largest_stored(keys)
-            if stored is None:
-                yield from self._results(message, known)
+            yield from self._results(message, known, are_stored=stored is not None)
             count = len(new) if stored is None else stored + 1
             made = [ToolCall(id=call.foreign_id, name=call.name, input=call.args, bound=call.bound) for call in new]
             reply = Reply(
@@ -252,7 +249,6 @@ class MessageReader(Placement):
             )
             turns = [f"c:{call.foreign_id}" for call in new[:count]]
             yield from self._place_reply(message["id"], keys[count - 1], reply, new[:count], turns)
-            yield from self._results(message, new[:count], are_stored=True)
             known, new, usage = [*known, *new[:count]], new[count:], None
 
     def _place_reply(

@@ -76,8 +76,8 @@ def read_sessions(source: SourceFile, is_known: IsKnown | None = None) -> Iterat
     """Yield the session of a file and those of its sub-agents; of `logs.json` those that are nowhere else.
 
     `is_known` says which sessions are stored, and which entries an earlier import of the same file has made. With it,
-    the entries of a file that has grown begin with those of the earlier import. Without it they may differ in one place:
-    the last message of the model at that time, if its calls have been recorded since.
+    the entries of a file that has grown begin with those of the earlier import. Without it they may differ in one
+    place: the last message of the model at that time, if its calls have been recorded since.
     """
     document = _document(source)
     if isinstance(document, list):
