@@ -158,7 +158,7 @@ def decoded(value: object, place: str, line: int = 1) -> Any:
     """Return the JSON value of a column, or a `BadRecord` that names the place."""
     raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
     if not isinstance(raw, bytes):
-        return BadRecord(line, 0, 0, f"{place}: empty")
+        return BadRecord(line, 0, 0, f"{place}: no text that can be read")
     if len(raw) > LINE_BYTES_MAX:
         return BadRecord(line, 0, len(raw), f"{place}: longer than {LINE_BYTES_MAX // 1_048_576} MB")
     # `json_records` takes objects only, and has the limits that keep a hostile value from taking all memory.

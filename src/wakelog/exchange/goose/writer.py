@@ -338,8 +338,8 @@ def _document(
 
 
 def _own_record(branch: tuple[WrittenNode, ...]) -> JsonObject:
-    """Return the record of a session that was imported from Goose."""
-    own = (node for node in branch if isinstance(node, Custom) and node.custom_type == f"{TOOL}:session")
+    """Return the record of a session that was imported from Goose: the last one."""
+    own = (node for node in reversed(branch) if isinstance(node, Custom) and node.custom_type == f"{TOOL}:session")
     return object_of(getattr(next(own, None), "data", None))
 
 
