@@ -24,6 +24,7 @@ from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.exchange.goose.content import child_of, has_meaning, prompt_part, reply_part, result_of
 from wakelog.exchange.goose.records import (
     FIELDS,
+    IS_PROMPT,
     NOTE_TYPE,
     TOOL,
     StoredMessage,
@@ -31,6 +32,7 @@ from wakelog.exchange.goose.records import (
     object_of,
     request_id,
     string_of,
+    text_of,
     without,
 )
 from wakelog.exchange.sessions import ImportedEntry, entry_id, session_id, verbatim
@@ -326,4 +328,11 @@ def _is_command(message: StoredMessage) -> bool:
     """Return whether a message is a command to Goose itself, which the model is not given."""
     if message.role != "user" or message.agent_visible or not message.is_text:
         return False
-    return _COMMAND.match(message.text.strip()) is not None
+    items = message.content or []
+    return has_command(items) and not any(object_of(item.get("_meta")).get(IS_PROMPT) is True for item in items)
+
+
+def has_command(items: list[JsonObject]) -> bool:
+    """Return whether the text of a message begins like a command to Goose."""
+    text = "\n".join(found for item in items if (found := text_of(item)) is not None)
+    return _COMMAND.match(text.strip()) is not None

@@ -26,6 +26,8 @@ from wakelog.log.timestamps import iso_timestamp, parse_ms
 TOOL = "goose"
 NOTE_TYPE = "wakelog.customType"
 """The key in `_meta` of a text that says which kind of note a written message was."""
+IS_PROMPT = "wakelog.isPrompt"
+"""The key in `_meta` of a text that says that a written message is no command, though it looks like one."""
 RESULT_META = "wakelog.result"
 """The key in `_meta` of a tool result that holds what Goose has no field for."""
 FIELDS = f"{TOOL}:fields"
