@@ -279,6 +279,11 @@ def test_a_result_that_names_no_reply_is_that_of_its_call():
     assert not any(kind in ("toolcall", "toolresult") for kind, _ in _losses(session))
 
 
+def test_a_summary_that_begins_like_a_command_is_a_summary():
+    for before in ([], [Prompt(content="Go"), Reply(content="Done")]):
+        _check(_session(*before, Compaction(summary="/"), Prompt(content="Next")))
+
+
 def test_a_compaction_that_keeps_a_result_keeps_its_call():
     session = _session(
         Prompt(content="Go"),

@@ -208,7 +208,7 @@ class EntryReader(MessageReader):
         listed = [each for each in messages if _is_message(each)]
         for message in listed:
             self._without_context(self._message_key(message["id"]), parts_list(message.get("content")), message)
-        keys = without_repeated_results(_turn_keys(message) for message in listed)
+        keys = without_repeated_results(_keys_in_list(listed))
         flat = [key for each in keys for key in each]
         shown = [(message, len(turns)) for message, turns in zip(listed, keys, strict=True) if turns]
         new = shown[0][1] if shown and shown[0][0]["id"] not in self._contents else 0
@@ -328,6 +328,17 @@ def _turn_keys(message: JsonObject) -> list[str]:
         case "gemini":
             return reply_keys(message)
     return []
+
+
+def _keys_in_list(listed: Sequence[JsonObject]) -> Iterator[list[str]]:
+    """Yield the turns of each message in a list. A summary is one, though it begins like a command."""
+    for at, message in enumerate(listed):
+        parts = parts_list(message.get("content"))
+        is_summary = at + 1 < len(listed) and message.get("type") == "user" and _is_acknowledgement(listed[at + 1])
+        keys = _turn_keys(message)
+        if is_summary and parts and not keys and injected_kind(parts) is None:
+            keys = [f"u:{digest(parts)}"]
+        yield keys
 
 
 def _is_acknowledgement(message: JsonObject) -> bool:
