@@ -347,3 +347,21 @@ def test_the_file_and_the_command():
     assert long.resume[-2] == "--max-chat-history-tokens"
     assert int(long.resume[-1]) > 2000
     assert reader.is_aider_text(short.files[0].content.decode())
+
+
+def test_texts_of_one_message_are_joined_and_counted():
+    texts = (Text(text="one"), Text(text="two"))
+    reason = "its texts are joined, with an empty line between them"
+    session = session_of(Message(message=Prompt(content=texts)), Message(message=Reply(content=texts)))
+    found = losses_of(session)
+    assert (found["prompt", reason], found["reply", reason]) == (1, 1)
+    mixed = Reply(content=(texts[0], Thinking(thinking="Hm"), texts[1]))
+    assert ("reply", reason) not in losses_of(session_of(Message(message=mixed)))
+
+
+@pytest.mark.parametrize("thinking", ["the tag </think> ends it", "----------\n► **ANSWER**\nno"])
+def test_reasoning_with_other_tags_is_read_as_it_was(thinking):
+    answer = Reply(content=(Thinking(thinking=thinking), Text(text="----------\n► **THINKING**\nis a line")))
+    _, entries = read_back(session_of(Message(message=Prompt(content="Go")), Message(message=answer)))
+    (reply,) = [entry.message for entry in entries if isinstance(entry, Message) and isinstance(entry.message, Reply)]
+    assert reply.content == answer.content

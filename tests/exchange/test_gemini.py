@@ -161,6 +161,26 @@ def test_a_result_without_a_call_is_kept_as_it_is():
     assert (kept.custom_type, kept.data) == ("gemini-cli:tool_response", record)
 
 
+def test_calls_of_one_message_with_the_same_id_have_their_own_results():
+    calls = [answered("c1", "A", args={"command": "a"}), answered("c1", "B", args={"command": "b"})]
+    found = bodies(metadata(), user("u1", "Go"), model("r1", toolCalls=calls), user("t1", "Next"))
+    [reply] = messages(found, Reply)
+    asked = {call.id: call.input["command"] for call in reply.tool_calls}
+    assert [(asked[result.tool_call_id], result.text) for result in messages(found, ToolResult)] == [
+        ("a", "A"),
+        ("b", "B"),
+    ]
+
+
+def test_a_call_without_an_id_in_the_content_is_the_one_with_its_name_and_arguments():
+    calls = [answered("x1", "A", args={"p": 1}), answered("x2", "B", args={"p": 2}), answered("x3", "C", args={"p": 1})]
+    parts = [{"functionCall": {"name": "run_shell_command", "args": {"p": place}}} for place in (2, 1, 1, 3)]
+    found = bodies(metadata(), user("u1", "Go"), model("r1", parts, toolCalls=calls))
+    [reply] = messages(found, Reply)
+    assert [call.id for call in reply.tool_calls] == ["x2", "x1", "x3", "call-4"]
+    assert len(messages(found, ToolResult)) == 3
+
+
 def test_media_of_a_result():
     media = {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}
     beside = answered("c1", result=[response("c1", "see"), media])
@@ -441,3 +461,13 @@ def test_prompts_of_sessions_without_a_file():
     assert session.origin.id == "aaaaaaaa-1:prompts"
     items = list(session.items)
     assert account_of(items) == {"mapped": 2, "verbatim": 1, "skipped": 0, "bad": 0}
+
+
+def test_prompts_of_sessions_that_are_stored():
+    """Gemini CLI deletes old files in `chats` and keeps the prompts."""
+    logged = [{**_LOGGED, "sessionId": name} for name in ("aaaaaaaa-1", "bbbbbbbb-2")]
+    known = {session_id("gemini-cli", "aaaaaaaa-1")}
+    found = gemini.read_sessions(
+        MemoryFile(json.dumps(logged, indent=2).encode(), "tmp/p/logs.json"), known.__contains__
+    )
+    assert [session.origin.id for session in found] == ["bbbbbbbb-2:prompts"]

@@ -1,5 +1,6 @@
 """ST-9: properties of the Gemini CLI reader: files that grow, and records of any content."""
 
+import json
 from typing import Any
 
 import pytest
@@ -116,6 +117,97 @@ def test_a_store_that_is_brought_up_to_date_after_every_record():
     texts = [[message.text for message in context if message.text] for context in seen]
     assert texts[0] == texts[1] == ["Summary", "More", "Ten lines", "And this?", "A picture"]
     assert import_session(store, read(*RECORDS)).account.read == len(RECORDS)
+
+
+def _document(*listed: Any) -> bytes:
+    return json.dumps({**metadata(), "messages": listed}, indent=2).encode()
+
+
+def _check_documents(*versions: tuple[Any, ...]) -> list[Any]:
+    """Import versions of a JSON document one after the other. The entries of each begin with those of the last."""
+    found: list[Any] = []
+    known: set[str] = set()
+    for version in versions:
+        [after] = _read(_document(*version), known)
+        assert [entry.id for entry in after[: len(found)]] == [entry.id for entry in found]
+        known |= {entry.id for entry in after}
+        found = after
+    return found
+
+
+def test_a_document_that_grows_has_each_reply_and_its_usage_once():
+    """It has the newest form of a message only: calls that come later are replies of their own."""
+    prompt, first, last = user("u1", "Go"), model("r1", "I look"), model("r2", "Done", 9)
+    calls = [answered("c1", "one"), answered("c2", "two"), answered("c3", "three")]
+    steps = [(prompt, first), *((prompt, {**first, "toolCalls": calls[:count]}) for count in (1, 3))]
+    entries = _check_documents(*steps, (*steps[-1], last))
+    replies = messages(entries, Reply)
+    assert [(reply.text, [call.id for call in reply.tool_calls]) for reply in replies] == [
+        ("I look", []),
+        ("", ["c1"]),
+        ("", ["c2", "c3"]),
+        ("Done", []),
+    ]
+    assert [reply.usage is not None for reply in replies] == [True, False, False, True]
+    assert [result.text for result in messages(entries, ToolResult)] == ["one", "two", "three"]
+
+
+def test_a_document_whose_call_was_open_gets_its_result():
+    prompt, call = user("u1", "Go"), answered("c1", "out")
+    opened = {**call, "status": "executing"}
+    more = [call, answered("c2", "more")]
+    entries = _check_documents(
+        (prompt, model("r1", "", toolCalls=[opened])),
+        (prompt, model("r1", "", toolCalls=more), model("r2", "Done", 9)),
+    )
+    assert [type(message).__name__ for message in messages(entries)] == [
+        "Prompt",
+        "Reply",
+        "ToolResult",
+        "Reply",
+        "ToolResult",
+        "Reply",
+    ]
+
+
+def test_a_lost_call_of_a_document_that_is_recorded_later():
+    prompt = user("u1", "Go")
+    entries = _check_documents(
+        (prompt, model("r1")), (prompt, model("r1", toolCalls=[answered("c1")]), model("r2", "Done", 9))
+    )
+    assert [len(reply.tool_calls) for reply in messages(entries, Reply)] == [0, 1, 0]
+
+
+def test_usage_that_is_recorded_after_a_reply():
+    """It is that of the reply, whenever the file is imported; with a call, that of the reply that has the call."""
+    start, bare = [metadata(), user("u1", "Go")], model("r1", "I look", tokens=None)
+    counted = model("r1", "I look")
+    called = {**counted, "toolCalls": [answered("c1")]}
+
+    def usages(*records: Any, known: Any = ()) -> list[bool]:
+        return [reply.usage is not None for reply in messages(_read(jsonl(*start, *records), known)[0], Reply)]
+
+    first = {entry.id for entry in _read(jsonl(*start, bare))[0]}
+    assert usages(bare, counted) == usages(bare, counted, known=first) == [True]
+    assert usages(bare, counted, called) == [True]
+    assert usages(bare, counted, called, known=first) == [True, False]
+    assert usages(bare, called, known=first) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"content": "I look at it"}, {"thoughts": [{"description": "Hm"}]}, {"model": "other"}]
+)
+@pytest.mark.parametrize("is_between", [False, True])
+def test_a_message_that_is_recorded_again_with_a_call_and_other_content(changed, is_between):
+    """The call is new, and the message is kept as it is now. That holds, too, if another record stands between."""
+    first = model("r1", "I lo")
+    again = {**first, **changed, "toolCalls": [answered("c1")]}
+    info = {"id": uuid("i1"), "timestamp": "", "type": "info", "content": "Update available"}
+    raw = jsonl(metadata(), user("u1", "Go"), first, *([info] if is_between else []), again)
+    entries = _check_growth(raw, [_line_ends(raw)[2], len(raw)])
+    [kept] = [entry for entry in entries if getattr(entry, "custom_type", "") == "gemini-cli:changed_message"]
+    assert kept.data == again
+    assert [call.id for reply in messages(entries, Reply) for call in reply.tool_calls] == ["c1"]
 
 
 @needs_samples

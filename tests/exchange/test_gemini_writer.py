@@ -272,6 +272,31 @@ def test_an_open_call_says_that_its_outcome_is_unknown():
     )
 
 
+def test_a_result_that_names_no_reply_is_that_of_its_call():
+    result = ToolResult(content="out", tool_call_id="c1")
+    session = _session(Prompt(content="Go"), Reply(content=(_CALL,)), result)
+    assert [said[0] for said in _conversation(_read_back(session)[1])] == ["user", "reply", "result"]
+    assert not any(kind in ("toolcall", "toolresult") for kind, _ in _losses(session))
+
+
+def test_a_summary_that_begins_like_a_command_is_a_summary():
+    for before in ([], [Prompt(content="Go"), Reply(content="Done")]):
+        _check(_session(*before, Compaction(summary="/"), Prompt(content="Next")))
+
+
+def test_a_compaction_that_keeps_a_result_keeps_its_call():
+    session = _session(
+        Prompt(content="Go"),
+        Reply(content=(_CALL,)),
+        ToolResult(content="out", tool_call_id="c1", reply_id="n2"),
+        Compaction(summary="So far.", first_kept_entry_id="n3"),
+        Prompt(content="Next"),
+    )
+    kept = _records(session)[-2]["$set"]["messages"]
+    assert [each["toolCalls"][0]["id"] for each in kept if each.get("toolCalls")] == ["c1"]
+    assert ("compaction", "keeps the reply with the call of its first result as well") in _losses(session)
+
+
 def test_a_compaction_replaces_the_messages_and_keeps_the_older_ones_in_the_file():
     nodes = (
         Prompt(content="One"),
@@ -326,6 +351,7 @@ def test_what_the_format_cannot_hold_is_told():
         ("toolresult", "its status is denied"),
         ("toolresult", "its call is not on the branch, or has another result"),
         ("label", "Gemini CLI has no labels"),
+        ("folder", "Gemini CLI adds that in which it is resumed"),
     }
     assert not any("thoughtSignature" in json.dumps(record) for record in _records(session))
 

@@ -1,6 +1,6 @@
 """ST-9: messages of Goose become entries, and every record is accounted for."""
 
-import json
+import contextlib
 
 import pytest
 from hypothesis import given, settings
@@ -11,14 +11,12 @@ from tests.exchange.goose_records import (
     ARCHIVED,
     HIDDEN,
     NAME,
-    SESSION,
     START_S,
     bodies,
     compacted,
     conversation,
     export,
     export_file,
-    legacy_file,
     message,
     read,
     request,
@@ -26,8 +24,10 @@ from tests.exchange.goose_records import (
     text,
 )
 from tests.exchange.pi_records import check_entries, context_texts, json_values, messages, mutated, only, tree_of
-from tests.exchange.samples import MemoryFile, account_of, entries_of
+from tests.exchange.samples import account_of, entries_of
+from wakelog.errors import UsageError
 from wakelog.exchange.goose import reader as goose
+from wakelog.exchange.goose import sources
 from wakelog.log.codec import encode
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart
 from wakelog.log.entry import Compaction, Custom, Message
@@ -40,6 +40,7 @@ from wakelog.log.entry import Compaction, Custom, Message
     [
         ([export(conversation())], True),
         ([export([], conversation=None)], True),
+        ([export(conversation()), export([])], True),
         ([{"working_dir": "/repo", "description": "x", "message_count": 2, "total_tokens": None}], True),
         ([message(0, "user", "Hi")], True),
         ([{"tools": []}, message(0, "user", "Hi"), message(1, "assistant", "Ho")], True),
@@ -190,6 +191,30 @@ def test_a_failed_call_has_an_error_as_its_result():
     assert (result.text, result.status, result.is_error) == ("-32603: gone", "error", True)
 
 
+@pytest.mark.parametrize(
+    ("outcome", "shown", "left"),
+    [
+        ([text("a.txt")], "", {"toolResult": [text("a.txt")], "isFailure": True}),
+        ({"status": "error", "error": {"code": -32602, "data": None}}, '{"code":-32602,"data":null}', None),
+    ],
+)
+def test_a_result_of_another_form_is_kept(outcome, shown, left):
+    item = {"type": "toolResponse", "id": "c1", "toolResult": outcome}
+    entries = bodies([message(0, "assistant", request("c1")), message(1, "user", item)])
+    [result] = messages(entries, ToolResult)
+    assert (result.text, result.status) == (shown, "error")
+    assert left is None or entries[-1].data == {"result": left}
+
+
+def test_a_message_with_results_that_is_there_twice():
+    """Each result is an entry: the places of results and the numbers of equal messages are different keys."""
+    results = [response(call) for call in ("c1", "c2", "c3")]
+    asked = message(0, "assistant", request("c1"), request("c2"), request("c3"))
+    entries = bodies([asked, message(1, "user", *results), message(1, "user", *results)])
+    check_entries(entries)
+    assert len(messages(entries, ToolResult)) == 6
+
+
 def test_the_older_form_of_a_result():
     older = {"type": "toolResponse", "id": "c1", "toolResult": {"status": "success", "value": [text("a.txt")]}}
     old = bodies([message(0, "assistant", request("c1")), message(1, "user", older)])
@@ -219,6 +244,31 @@ def test_a_result_may_come_before_its_call():
     found = messages(bodies(early))
     assert [type(each).__name__ for each in found] == ["Prompt", "Reply", "ToolResult", "Reply", "ToolResult", "Reply"]
     assert [each.text for each in found if isinstance(each, ToolResult)] == ["a.txt", "b.txt"]
+
+
+def test_results_before_their_calls_are_looked_at_once(monkeypatch):
+    """Each message is looked at once for its calls and once for its results, however many wait."""
+    looked = 0
+    ids = sources._ids
+
+    def counted(stored, kind):
+        nonlocal looked
+        looked += 1
+        return ids(stored, kind)
+
+    monkeypatch.setattr(sources, "_ids", counted)
+    history = [message(1, "user", response(f"r{number}")) for number in range(300)]
+    history += [message(2, "assistant", request(f"q{number}")) for number in range(300)]
+    entries = bodies(history)
+    assert looked == 2 * (1 + len(history))
+    assert [entry.custom_type for entry in entries[301:]] == ["goose:toolResponse"] * 300
+
+
+def test_many_results_before_their_calls_are_not_held(monkeypatch):
+    monkeypatch.setattr(sources, "_EARLY_MAX", 10)
+    history = [message(1, "user", response(f"c{number}")) for number in range(15)]
+    history += [message(2, "assistant", request(f"c{number}")) for number in range(15)]
+    assert len(messages(bodies(history), ToolResult)) == 5
 
 
 def test_a_result_belongs_to_the_last_open_call_with_its_id():
@@ -381,34 +431,6 @@ def test_any_json_in_a_conversation(values):
 @settings(deadline=None, max_examples=40)
 def test_a_strange_session_never_raises(documents):
     for document in documents:
-        for session in goose.read_sessions(export_file(document)):
-            list(session.items)
-
-
-def test_a_legacy_file_is_read_line_by_line():
-    history = [message(0, "user", "Hi"), message(1, "assistant", "Ho")]
-    source = legacy_file(history)
-    [session] = goose.read_sessions(source)
-    assert (session.origin.id, session.title, session.cwd) == ("20250301_100000", "Old name", "/repo")
-    assert [each.text for each in messages(entries_of(session))] == ["Hi", "Ho"]
-
-
-def test_a_legacy_file_without_a_header_and_with_a_torn_line():
-    lines = [json.dumps(message(0, "user", "Hi")), '{"role": "assis', json.dumps({"odd": 1})]
-    [session] = goose.read_sessions(MemoryFile("\n".join(lines).encode(), "/data/sessions/mine.jsonl"))
-    assert session.origin.id == "mine"
-    items = list(session.items)
-    assert account_of(items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 1}
-
-
-def test_a_legacy_file_has_the_ids_of_the_database_that_took_it_over():
-    history = [message(0, "user", "Hi"), message(1, "assistant", request("c1")), message(2, "user", response("c1"))]
-    [old] = goose.read_sessions(legacy_file(history, path="20250301_100000.jsonl"))
-    taken_over = [{**each, "id": f"msg_{SESSION}_random{at}"} for at, each in enumerate(history)]
-    new = bodies(taken_over, id="20250301_100000")
-    assert [body.id for body in entries_of(old)] == [body.id for body in new]
-
-
-def test_a_file_without_records_has_no_session():
-    assert list(goose.read_sessions(MemoryFile(b"\n\n"))) == []
-    assert list(goose.read_sessions(MemoryFile(b"{\nnot json"))) == []
+        with contextlib.suppress(UsageError):
+            for session in goose.read_sessions(export_file(document)):
+                list(session.items)

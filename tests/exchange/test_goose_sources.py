@@ -1,6 +1,9 @@
-"""ST-9: databases of Goose in all schemas, sub-agents, threads and token counts, and the samples."""
+"""ST-9: databases of Goose in all schemas, sub-agents, threads and token counts; its files, and the samples."""
 
+import contextlib
+import json
 import sqlite3
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -8,13 +11,16 @@ import pytest
 from tests.exchange.goose_records import (
     NAME,
     SCHEMAS,
+    SEEN,
     SESSION,
     START_S,
     Database,
     bodies,
     compacted,
     conversation,
+    export,
     export_file,
+    legacy_file,
     message,
     request,
     response,
@@ -24,20 +30,23 @@ from tests.exchange.pi_records import check_entries, context_texts, messages
 from tests.exchange.samples import (
     EXPECTED,
     MemoryDatabase,
+    MemoryFile,
     account_of,
     entries_of,
     needs_samples,
     sample,
     sample_database,
 )
-from wakelog.errors import UsageError
+from wakelog.errors import UsageError, WakelogError
+from wakelog.exchange.exporting import session_to_write, write_session
 from wakelog.exchange.goose import reader as goose
 from wakelog.exchange.importing import import_session
 from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord
 from wakelog.exchange.sessions import ImportedEntry, session_id
 from wakelog.log.content import Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import Compaction, Custom, Message, Spawned
+from wakelog.log.entry import Compaction, Custom, Message, ModelChange, Spawned
 from wakelog.reading import read_log
+from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
 DIFFERENCES: dict[str, str] = {}
@@ -117,6 +126,27 @@ def test_a_row_that_is_too_large_is_not_decoded():
     database.insert("messages", content_json=f'[{{"type": "text", "text": "{"x" * (LINE_BYTES_MAX)}"}}]', **row)
     [_, bad] = database.read()[0].items
     assert bad.reason == "row 1 of messages: longer than 32 MB"
+
+
+class _Unreadable(MemoryDatabase):
+    """A database with one cell that cannot be read: it is null."""
+
+    def rows(self, table: str, columns: Sequence[str], **more: Any) -> Iterator[tuple[Any, ...]]:
+        for row in super().rows(table, columns, **more):
+            yield tuple(None if isinstance(cell, str) and "unreadable" in cell else cell for cell in row)
+
+
+def test_a_cell_that_cannot_be_read_is_one_bad_record():
+    """Also where the calls that started sub-agents are looked for."""
+    database = Database()
+    database.add_session([*_delegation("20260301_2"), message(8, "user", "unreadable"), message(9, "user", "Last")])
+    database.add_session([message(5, "user", "Look")], "20260301_2", session_type="sub_agent")
+    found = goose.read_sessions(_Unreadable(database.connection, "sessions.db"))
+    parent, child = [(session, list(session.items)) for session in found]
+    [bad] = [item for item in parent[1] if isinstance(item, BadRecord)]
+    assert bad.reason == "row 6 of messages: no text that can be read"
+    assert context_texts([item.body for item in parent[1] if isinstance(item, ImportedEntry)])[-1] == "Last"
+    assert child[0].origin.parent == NAME
 
 
 def test_messages_without_a_session_are_read():
@@ -208,6 +238,59 @@ def test_schema_15_names_the_parent():
     assert (found.origin.parent, found.origin.parent_call, found.origin.is_subagent) == (NAME, "", True)
 
 
+# ── files ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_legacy_file_is_read_line_by_line():
+    history = [message(0, "user", "Hi"), message(1, "assistant", "Ho")]
+    source = legacy_file(history)
+    [session] = goose.read_sessions(source)
+    assert (session.origin.id, session.title, session.cwd) == ("20250301_100000", "Old name", "/repo")
+    assert [each.text for each in messages(entries_of(session))] == ["Hi", "Ho"]
+
+
+def test_a_legacy_file_without_a_header_and_with_a_torn_line():
+    lines = [json.dumps(message(0, "user", "Hi")), '{"role": "assis', json.dumps({"odd": 1})]
+    [session] = goose.read_sessions(MemoryFile("\n".join(lines).encode(), "/data/sessions/mine.jsonl"))
+    assert session.origin.id == "mine"
+    items = list(session.items)
+    assert account_of(items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 1}
+
+
+def test_a_legacy_file_has_the_ids_of_the_database_that_took_it_over():
+    history = [message(0, "user", "Hi"), message(1, "assistant", request("c1")), message(2, "user", response("c1"))]
+    [old] = goose.read_sessions(legacy_file(history, path="20250301_100000.jsonl"))
+    taken_over = [{**each, "id": f"msg_{SESSION}_random{at}"} for at, each in enumerate(history)]
+    new = bodies(taken_over, id="20250301_100000")
+    assert [body.id for body in entries_of(old)] == [body.id for body in new]
+
+
+@pytest.mark.parametrize("spaces", [None, 2])
+def test_an_export_in_any_layout(spaces):
+    document = json.dumps(export([message(0, "user", "Hi")]), indent=spaces)
+    expected = bodies([message(0, "user", "Hi")])
+    for layout in (document, document.replace("{\n", "{ ", 1), f"[{document}]", f"[\n{document}]"):
+        [session] = goose.read_sessions(MemoryFile(layout.encode(), "export.json"))
+        assert entries_of(session) == expected
+
+
+def test_a_list_of_exports_has_a_session_for_each():
+    documents = [export([message(0, "user", "Hi")]), export([], id="20260301_2")]
+    found = goose.read_sessions(export_file(documents))
+    assert [session.origin.id for session in found] == [NAME, "20260301_2@2026-03-01T10:00:00Z"]
+
+
+def test_a_document_without_a_session_is_refused():
+    header = {"working_dir": "/repo", "description": "x", "message_count": 2, "total_tokens": None}
+    with pytest.raises(UsageError, match="no session of Goose"):
+        list(goose.read_sessions(export_file(header)))
+
+
+def test_a_file_without_records_has_no_session():
+    assert list(goose.read_sessions(MemoryFile(b"\n\n"))) == []
+    assert list(goose.read_sessions(MemoryFile(b"{\nnot json"))) == []
+
+
 # ── importing again ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -245,6 +328,37 @@ def test_an_edited_session_is_a_branch():
     said = [node.value.message.text for node in tree.branch(last).nodes if isinstance(node.value, Message)]
     assert said == ["Hi", "Ho", "New", "Yes."]
     assert "Old" in [node.value.message.text for node in tree.nodes.values() if isinstance(node.value, Message)]
+
+
+def _import(store: MemoryStore, database: Database) -> Any:
+    """Import the session of a database, with what is stored of it."""
+    identity = session_id("goose", NAME)
+    known: set[str] = set()
+    with contextlib.suppress(WakelogError):
+        known = {entry.id for entry in Session(store, store.name(identity)).entries()}
+    [foreign] = goose.read_sessions(database.source, known.__contains__)
+    return import_session(store, foreign)
+
+
+def test_the_record_of_a_session_is_kept_again_with_new_messages():
+    """Its token counts, its provider and its model are those of the last import that found messages."""
+    store, database = MemoryStore(), Database()
+    database.add_session([message(0, "user", "Hi"), message(1, "assistant", "Ho")], total_tokens=5)
+    _import(store, database)
+    assert _import(store, database).added == 0
+    for tokens, model in ((10, "claude-4"), (20, "claude-5")):
+        config = json.dumps({"model_name": model})
+        database.connection.execute("UPDATE sessions SET total_tokens = ?, model_config_json = ?", (tokens, config))
+        answer = message(tokens, "assistant", "More", metadata={**SEEN, "inference": {"requestedModel": "claude-4"}})
+        database.add_messages([answer])
+        assert _import(store, database).added == 2 + (model == "claude-5")
+        assert _import(store, database).added == 0
+    nodes = [entry.value for entry in read_log(store, session_id("goose", NAME)).tree.branch().nodes]
+    kept = [node.data["total_tokens"] for node in nodes if getattr(node, "custom_type", "") == "goose:session"]
+    assert kept == [5, 10, 20]
+    assert [node.model for node in nodes if isinstance(node, ModelChange)] == ["claude-5"]
+    document = json.loads(write_session(session_to_write(store, session_id("goose", NAME)), "goose").files[0].content)
+    assert (document["total_tokens"], document["model_config"]["model_name"]) == (20, "claude-5")
 
 
 YES = Reply(content=(Text(text="Yes."),))

@@ -210,6 +210,27 @@ def test_a_compaction_hides_what_it_replaces():
     assert (loss.kind, loss.reason) == ("compaction", "written before the messages that it keeps")
 
 
+def test_a_compaction_that_keeps_a_result_keeps_its_call():
+    asked, result = Reply(content=(ToolCall(id="c1", name="ls"),)), ToolResult(content="out", tool_call_id="c1")
+    session = session_of(
+        *said("Go"),
+        Message(message=asked),
+        Message(message=result),
+        Compaction(summary="So far.", first_kept_entry_id="n3"),
+        *said("Next"),
+    )
+    _, entries = read_back(session)
+    assert context_texts(entries) == ["So far.", "", "out", "Next"]
+    reasons = [loss.reason for loss in write_session(session).losses]
+    assert "keeps the reply with the call of its first result as well" in reasons
+
+
+def test_a_hidden_prompt_that_begins_like_a_command_stays_a_prompt():
+    session = session_of(*said("/review this file", "Done"), Compaction(summary="So far."), *said("Next"))
+    _, entries = read_back(session)
+    assert [each.text for each in messages(entries, Prompt)] == ["/review this file", "Next"]
+
+
 def test_a_compaction_without_a_summary():
     session = session_of(*said("Old"), Compaction(summary=""), *said("New"))
     _, entries = read_back(session)

@@ -29,17 +29,20 @@ REASONING_TAG = "thinking-content-7bbeb8e1441453ad999a0bbba8a46d4b"
 CLEAR = "clear"
 """The trigger of the compaction that a command of Aider causes."""
 _MODEL = re.compile(r"(?:Main model|Model): (\S+)(?: with .*)?\Z", re.DOTALL)
-_QUESTION = re.compile(r".*\(Y\)es/\(N\)o.* \[\w+\]: \w+\Z", re.DOTALL)
+_CHOICES = "(Y)es/(N)o"
+# The end of an input that answers a question of Aider: the default, and what was typed.
+_ANSWERED = re.compile(r" \[\w+\]: \w+")
 _COMMAND = re.compile(r"[/!]\S")
 # Commands whose argument is sent to the model.
 _ASKING = re.compile(r"/(?:ask|code|architect|context|help|ok)\s+\S")
 _CLEARING = re.compile(r"/(?:clear|reset)\s*\Z")
-_REASONING = re.compile(
-    rf"<(?:{REASONING_TAG})>\s*(.*?)\s*(?:</(?:{REASONING_TAG}|think|thinking|reasoning)>\s*|\Z)"
-    r"|-{10,}\n► \*\*THINKING\*\*\s*(.*?)\s*(?:-{10,}\n► \*\*ANSWER\*\*\s*|\Z)",
-    re.DOTALL,
-)
-_TAGGED_START = re.compile(r"<(think|thinking|reasoning)>\s*(.*?)\s*</\1>\s*", re.DOTALL)
+# No run of characters is looked at from each of its places: a long one in an answer takes no time.
+_OPENED = re.compile(rf"<{REASONING_TAG}>|(?<!-)-{{10,}}\n► \*\*THINKING\*\*")
+_CLOSED = re.compile(rf"</(?:{REASONING_TAG}|think|thinking|reasoning)>")
+_ANSWER = re.compile(r"(?<!-)-{10,}\n► \*\*ANSWER\*\*")
+_WRITTEN_OPENED, _WRITTEN_CLOSED = re.compile(f"<{REASONING_TAG}>"), re.compile(f"</{REASONING_TAG}>")
+_TAGGED_START = re.compile(r"<(think|thinking|reasoning)>")
+_SPACE = re.compile(r"\s*")
 _MICROS = 1_000_000
 
 InputKind: TypeAlias = Literal["prompt", "command", "answer", "blank"]
@@ -51,7 +54,12 @@ def input_kind(text: str) -> InputKind:
         return "blank"
     if _COMMAND.match(text) and not _ASKING.match(text):
         return "command"
-    return "answer" if _QUESTION.match(text) else "prompt"
+    return "answer" if _is_answer(text) else "prompt"
+
+
+def _is_answer(text: str) -> bool:
+    end = text.rfind(" [")
+    return end != -1 and _ANSWERED.fullmatch(text, end) is not None and text.find(_CHOICES, 0, end) != -1
 
 
 def command_entry(kind: str, text: str) -> Custom:
@@ -97,21 +105,34 @@ def _count(text: str | None) -> int:
 
 
 def reply_parts(text: str, *, is_written: bool = False) -> tuple[AnyPart, ...]:
-    """Return an answer as parts: reasoning and text. Tags that models write themselves count at the beginning only."""
+    """Return an answer as parts: reasoning and text. Tags that models write themselves count at the beginning only.
+
+    In a chat that wakelog wrote, reasoning is between the tags of Aider and nowhere else.
+    """
     parts: list[AnyPart] = []
     at = 0
     if not is_written and (found := _TAGGED_START.match(text)):
-        parts.append(Thinking(thinking=found[2]))
-        at = found.end()
-    for found in _REASONING.finditer(text, at):
+        mark = f"</{found[1]}>"
+        if (end := text.find(mark, found.end())) != -1:
+            parts.append(Thinking(thinking=text[found.end() : end].strip()))
+            at = _behind_space(text, end + len(mark))
+    opened = _WRITTEN_OPENED if is_written else _OPENED
+    while found := opened.search(text, at):
         if before := text[at : found.start()].strip("\n"):
             parts.append(Text(text=before))
-        thinking = found[1] if found[1] is not None else found[2] or ""
-        parts.append(Thinking(thinking=thinking))
-        at = found.end()
+        closing = _WRITTEN_CLOSED if is_written else _CLOSED if found[0].startswith("<") else _ANSWER
+        closed = closing.search(text, found.end())
+        parts.append(Thinking(thinking=text[found.end() : closed.start() if closed else len(text)].strip()))
+        at = _behind_space(text, closed.end()) if closed else len(text)
     if rest := text[at:].strip("\n"):
         parts.append(Text(text=rest))
     return tuple(parts)
+
+
+def _behind_space(text: str, at: int) -> int:
+    """Return where the text goes on behind white space."""
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
 
 
 class ChatReader:

@@ -89,30 +89,32 @@ class InputTimes:
 
     def __init__(self, source: SourceFile | None) -> None:
         self._source = iter(inputs(source.lines())) if source is not None else iter(())
-        self._next: deque[Input] = deque()
+        self._next: deque[tuple[Input, str]] = deque()
+        """The inputs that come next, each with its text as it is compared."""
 
     def take(self, text: str, started: str) -> str:
         """Return the time of the next input with a text since a time; empty if there is none."""
-        while self._next and self._next[0].time < started:
+        while self._next and self._next[0][0].time < started:
             self._next.popleft()
         wanted = _comparable(text)
         for at in range(_SEARCHED_MAX):
             found = self._peek(at, started)
             if found is None:
                 break
-            if _comparable(found.text) == wanted:
+            given, text_given = found
+            if text_given == wanted:
                 for _ in range(at + 1):
                     self._next.popleft()
-                return found.timestamp
+                return given.timestamp
         return ""
 
-    def _peek(self, at: int, started: str) -> Input | None:
+    def _peek(self, at: int, started: str) -> tuple[Input, str] | None:
         while len(self._next) <= at:
             found = next(self._source, None)
             if found is None:
                 return None
             if isinstance(found, Input) and found.time >= started:
-                self._next.append(found)
+                self._next.append((found, _comparable(found.text)))
         return self._next[at]
 
 

@@ -28,6 +28,7 @@ from wakelog.exchange.records import LINE_BYTES_MAX, BadRecord, SourceLine
 WRITTEN = 'Written by wakelog: lines of text that begin with "# ", "> " or "#### " have a space before them.'
 """The output that begins a chat that wakelog wrote."""
 START = "# aider chat started at "
+_TORN = "# aider"
 INPUT, OUTPUT, BREAK = "#### ", "> ", "  "
 TOKENS = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kM]?) sent"
@@ -62,6 +63,7 @@ class ChatRecord(msgspec.Struct, frozen=True, gc=False):
 class _Line(msgspec.Struct, frozen=True, gc=False):
     number: int
     text: str
+    offset: int = 0
 
     @property
     def is_blank(self) -> bool:
@@ -127,6 +129,9 @@ class _Records:
             if isinstance(line, BadRecord):
                 yield from self._end()
                 yield line
+            elif self._is_torn_start(line):
+                yield from self._end()
+                yield BadRecord(line.number, line.offset, len(line.text.encode()), "only a part of it was written")
             elif line.is_blank:
                 if len(self._empty) < _EMPTY_MAX:
                     self._empty.append(line.text)
@@ -141,7 +146,7 @@ class _Records:
 
     def _fill(self, count: int) -> None:
         while len(self._next) < count and (line := next(self._source, None)) is not None:
-            self._next.append(too_long(line) if line.raw is None else _Line(line.number, decoded(line)))
+            self._next.append(too_long(line) if line.raw is None else _Line(line.number, decoded(line), line.offset))
 
     def _peek(self, at: int) -> _Line | None:
         self._fill(at + 1)
@@ -214,6 +219,12 @@ class _Records:
             return time
         first = self._peek(1)
         return time if time > self._started and (first is None or first.text.startswith(OUTPUT)) else None
+
+    def _is_torn_start(self, line: _Line) -> bool:
+        """Return whether the last line of a file is the beginning of one that starts a chat."""
+        is_begun = line.text.startswith(_TORN) and (START.startswith(line.text) or line.text.startswith(START))
+        is_last = is_begun and bool(self._empty) and self._peek(0) is None and not self._next
+        return is_last and start_time(line.text) is None
 
     def _is_input(self, line: _Line) -> bool:
         if not line.text.startswith(INPUT):

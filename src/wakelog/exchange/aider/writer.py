@@ -7,6 +7,7 @@ A line of an answer that Aider would take for something else gets a space before
 such lines. The file begins with an output that says so, and the reader of wakelog removes the spaces again.
 """
 
+import itertools
 import json
 from collections.abc import Iterator
 
@@ -54,6 +55,7 @@ _AS_PROMPT = "it is written as a prompt"
 _AS_TEXT = "Aider has no tools: it is written as text"
 _SPACE = "a space is put before lines that Aider would take for something else"
 _SEPARATORS = "characters that separate lines are written as new lines"
+_JOINED = "its texts are joined, with an empty line between them"
 _TRIMMED = "Aider leaves out white space around a text"
 
 
@@ -218,6 +220,8 @@ class _Writer:
                 texts.append(f"[{type(part).__name__.lower()} {part.mime_type}]")
             else:
                 self.losses.add(f"part of a {kind}", "Aider keeps text only")
+        if sum(isinstance(part, Text) for part in parts) > 1:
+            self.losses.add(kind, _JOINED)
         return "\n\n".join(texts)
 
     def _reply_text(self, kind: str, parts: tuple[AnyPart, ...]) -> str:
@@ -236,6 +240,8 @@ class _Writer:
                     self.losses.add(f"part of a {kind}", "Aider keeps text only")
                 case _:
                     texts.append(self._trimmed(kind, self._plain_text(kind, (part,))))
+        if any(isinstance(one, Text) and isinstance(other, Text) for one, other in itertools.pairwise(parts)):
+            self.losses.add(kind, _JOINED)
         return "\n\n".join(text for text in texts if text)
 
     def _reply(self, kind: str, text: str, usage: Usage | None = None) -> Iterator[str]:

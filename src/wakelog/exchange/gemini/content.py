@@ -11,8 +11,8 @@ Left out is what Gemini CLI derives for its display from the name and the argume
 import hashlib
 import json
 import re
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -138,20 +138,54 @@ def calls_of(message: Mapping[str, Any]) -> list[CallRecord]:
     """Return the tool calls of a message in their order: those of its content, then the others."""
     listed = message.get("toolCalls")
     records = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    asked = _function_calls(message)
+    own = _records_of([call for _, call in asked], records)
+    used = {id(record) for record in own if record is not None}
+    found = [(call, record, _signed(part)) for (part, call), record in zip(asked, own, strict=True)]
+    found += [(record, record, None) for record in records if id(record) not in used]
+    ids = numbered(
+        text_field(call, "id") or text_field(record or {}, "id") or f"call-{at + 1}"
+        for at, (call, record, _) in enumerate(found)
+    )
+    return [
+        CallRecord(call_id, text_field(call, "name"), call.get("args"), bound, record)
+        for call_id, (call, record, bound) in zip(ids, found, strict=True)
+    ]
+
+
+def _records_of(asked: Sequence[JsonObject], records: Sequence[JsonObject]) -> list[JsonObject | None]:
+    """Return the record of each call in the content: by its id; without one, by its name and arguments."""
     by_id: dict[str, deque[JsonObject]] = {}
     for record in records:
         by_id.setdefault(text_field(record, "id"), deque()).append(record)
-    found: list[CallRecord] = []
-    used: set[int] = set()
-    for part, call in _function_calls(message):
-        same = by_id.get(text_field(call, "id"))
-        own = same.popleft() if same else None
-        used.add(id(own))
-        found.append(_call_of(call, own, len(found), _signed(part)))
-    for record in records:
-        if id(record) not in used:
-            found.append(_call_of(record, record, len(found), None))
-    return found
+    own: list[JsonObject | None] = [
+        same.popleft() if (call_id := text_field(call, "id")) and (same := by_id.get(call_id)) else None
+        for call in asked
+    ]
+    left: dict[str, deque[JsonObject]] = {}
+    for record in (each for same in by_id.values() for each in same):
+        left.setdefault(_said_in(record), deque()).append(record)
+    for at, call in enumerate(asked):
+        if not text_field(call, "id") and (same := left.get(_said_in(call))):
+            own[at] = same.popleft()
+    return own
+
+
+def _said_in(call: JsonObject) -> str:
+    return digest([call.get("name"), call.get("args")])
+
+
+def numbered(ids: Iterable[str]) -> list[str]:
+    """Return ids of which each is unique: one that repeats has its number behind it."""
+    counts: Counter[str] = Counter()
+    found: dict[str, None] = {}
+    for each in ids:
+        unique = each
+        while unique in found:
+            counts[each] += 1
+            unique = f"{each}.{counts[each] + 1}"
+        found[unique] = None
+    return list(found)
 
 
 def _function_calls(message: Mapping[str, Any]) -> list[tuple[JsonObject, JsonObject]]:
@@ -163,14 +197,8 @@ def _is_call(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("functionCall"), dict)
 
 
-def _call_of(call: JsonObject, record: JsonObject | None, number: int, bound: JsonObject | None) -> CallRecord:
-    return CallRecord(
-        text_field(call, "id") or f"call-{number + 1}", text_field(call, "name"), call.get("args"), bound, record
-    )
-
-
 def reply_parts(message: Mapping[str, Any], calls: Sequence[CallRecord]) -> list[AnyPart]:
-    """Return the parts of a message of the model, with all its calls in the order of `calls_of`."""
+    """Return the parts of a message of the model, with the first of its calls, in the order of `calls_of`."""
     parts = parts_list(message.get("content"))
     thoughts = message.get("thoughts")
     has_thoughts = any(isinstance(part, dict) and part.get("thought") for part in parts)
@@ -180,7 +208,7 @@ def reply_parts(message: Mapping[str, Any], calls: Sequence[CallRecord]) -> list
     left = deque(calls)
     for part in parts:
         if _is_call(part):
-            found.append(_tool_call(left.popleft()))
+            found += [_tool_call(left.popleft())] if left else []
         elif isinstance(part, dict) and part.get("thought") and isinstance(part.get("text"), str):
             found.append(Thinking(thinking=part["text"], signature=text_field(part, SIGNATURE) or None))
         else:
@@ -283,7 +311,8 @@ def responses_in(parts: Sequence[Any]) -> list[tuple[str, list[Any]]]:
                 found[-1][1].append(part)
             case _:
                 return []
-    return found
+    ids = numbered(call_id for call_id, _ in found)
+    return [(call_id, response) for call_id, (_, response) in zip(ids, found, strict=True)]
 
 
 def left_over(call: Mapping[str, Any], result: ResultRecord | None) -> JsonObject:
@@ -304,11 +333,12 @@ def user_keys(parts: Sequence[Any]) -> list[str]:
     """Return what identifies the parts of a user's message wherever it is repeated; commands have nothing."""
     if is_ignored(parts):
         return []
+    answered = iter(numbered(text_field(part["functionResponse"], "id") for part in parts if _is_response(part)))
     keys: list[str] = []
     for part in parts:
         match part:
-            case {"functionResponse": dict(response)}:
-                keys.append(f"r:{text_field(response, 'id')}")
+            case {"functionResponse": dict()}:
+                keys.append(f"r:{next(answered)}")
             case {"text": str(text)}:
                 if text.strip() and not text.lstrip().startswith(("<session_context>", "<hook_context>")):
                     keys.append(f"u:{digest(seen_text(text))}")
@@ -317,19 +347,27 @@ def user_keys(parts: Sequence[Any]) -> list[str]:
     return keys
 
 
-def reply_keys(message: Mapping[str, Any]) -> list[str]:
-    """Return what identifies the parts of a message of the model: texts, calls, and results as they are listed."""
+def _is_response(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+
+
+def text_keys(message: Mapping[str, Any]) -> list[str]:
+    """Return what identifies what a message of the model says."""
     parts = [
         part for part in parts_list(message.get("content")) if not (isinstance(part, dict) and part.get("thought"))
     ]
     texts = [part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else None for part in parts]
-    keys = [
+    return [
         f"m:{digest(part if text is None else seen_text(text))}"
         for part, text in zip(parts, texts, strict=True)
         if not _is_call(part) and (text is None or seen_text(text))
     ]
+
+
+def reply_keys(message: Mapping[str, Any]) -> list[str]:
+    """Return what identifies the parts of a message of the model: texts, calls, and results as they are listed."""
     calls = calls_of(message)
-    keys += [f"c:{call.foreign_id}" for call in calls]
+    keys = [*text_keys(message), *(f"c:{call.foreign_id}" for call in calls)]
     ids = {id(call.record): call.foreign_id for call in calls if call.record is not None}
     listed = message.get("toolCalls")
     records = [record for record in listed if id(record) in ids] if isinstance(listed, list) else []

@@ -4,7 +4,8 @@ Rule 1: nothing that was recorded is taken back. A message is recorded again whe
 recorded again when a session is resumed, compressed or masked, then often with other ids and without models, usage and
 reasoning. Such messages are recognised by their content (`Turn`), and only what is new in them becomes entries.
 Rule 2: the last message of the model is held back until another record follows, because its calls are recorded when
-they have ended. If an earlier import has ended there (`is_known`), the calls become a reply of their own.
+they have ended. If an earlier import has ended there (`is_known`), the calls become a reply of their own. So do those
+of a document, which has only the last form of a message.
 Rule 3: messages that replace the beginning of the conversation are a compaction; `$rewindTo` moves the head; a list of
 messages that only ends earlier moves it when the next message comes, as a resume empties the list and fills it again.
 Rule 4: the id of an entry comes from the id of its message. Ids that are no UUIDs are only unique within a session.
@@ -101,7 +102,7 @@ class EntryReader(MessageReader):
     def _message_record(self, record: JsonObject, own_id: str) -> Iterator[ImportedItem]:
         draft = self._draft
         if draft is not None and draft.message.get("id") == own_id:
-            if not self._is_stored(draft.message):
+            if self._is_replaced(draft.message, record):
                 self._draft = _Draft(record, draft.records + 1)
                 return
             yield from self._flush(is_growing=True)
@@ -116,6 +117,17 @@ class EntryReader(MessageReader):
         else:
             self._places.setdefault(own_id, self._visible)
             yield from self._counted(self._message(record), text_field(record, "type"), self._why_nothing(record))
+
+    def _is_replaced(self, draft: JsonObject, record: JsonObject) -> bool:
+        """Return whether a message that was held back is not taken, because this record of it is.
+
+        One that makes the same reply is taken, so that its results and fields are those that came first, whenever it is
+        imported; its usage may come with the next record.
+        """
+        if self._is_same_reply(draft, record):
+            is_counted = not draft.get("tokens") and record.get("tokens")
+            return bool(is_counted) and {**draft, "tokens": record["tokens"]} == record
+        return not self._is_stored(draft)
 
     def _why_nothing(self, record: Mapping[str, Any]) -> str:
         parts = parts_list(record.get("content"))
@@ -196,7 +208,7 @@ class EntryReader(MessageReader):
         listed = [each for each in messages if _is_message(each)]
         for message in listed:
             self._without_context(self._message_key(message["id"]), parts_list(message.get("content")), message)
-        keys = without_repeated_results(_turn_keys(message) for message in listed)
+        keys = without_repeated_results(_keys_in_list(listed))
         flat = [key for each in keys for key in each]
         shown = [(message, len(turns)) for message, turns in zip(listed, keys, strict=True) if turns]
         new = shown[0][1] if shown and shown[0][0]["id"] not in self._contents else 0
@@ -316,6 +328,17 @@ def _turn_keys(message: JsonObject) -> list[str]:
         case "gemini":
             return reply_keys(message)
     return []
+
+
+def _keys_in_list(listed: Sequence[JsonObject]) -> Iterator[list[str]]:
+    """Yield the turns of each message in a list. A summary is one, though it begins like a command."""
+    for at, message in enumerate(listed):
+        parts = parts_list(message.get("content"))
+        is_summary = at + 1 < len(listed) and message.get("type") == "user" and _is_acknowledgement(listed[at + 1])
+        keys = _turn_keys(message)
+        if is_summary and parts and not keys and injected_kind(parts) is None:
+            keys = [f"u:{digest(parts)}"]
+        yield keys
 
 
 def _is_acknowledgement(message: JsonObject) -> bool:

@@ -4,7 +4,7 @@
 document. Sub-agents are sessions of their own in `chats/<session>/<sub-agent>.jsonl`; the call that started one names
 it as `agentId`. When a session is resumed, Gemini CLI leaves a file of the same session without messages; nothing in it
 is new. `logs.json` has the prompts of all sessions of a project: those of sessions without a file in `chats` are
-sessions of their own.
+sessions of their own, unless the session was imported from its file before Gemini CLI deleted that.
 
 The folder of a project is not recorded: it is taken from the file `.project_root` of its folder, or from what Gemini
 CLI tells the model about the session. The version of Gemini CLI is not recorded either.
@@ -30,6 +30,7 @@ from wakelog.exchange.sessions import (
     SessionOrigin,
     SkippedRecords,
     entry_id,
+    session_id,
     timestamp_of,
     verbatim,
 )
@@ -72,15 +73,15 @@ def _is_logged(record: Mapping[str, Any]) -> bool:
 
 
 def read_sessions(source: SourceFile, is_known: IsKnown | None = None) -> Iterator[ForeignSession]:
-    """Yield the session of a file and those of its sub-agents; of `logs.json` those that have no file.
+    """Yield the session of a file and those of its sub-agents; of `logs.json` those that are nowhere else.
 
-    `is_known` says which entries an earlier import of the same file has made. With it, the entries of a file that has
-    grown begin with those of the earlier import. Without it they may differ in one place: the last message of the model
-    at that time, if its calls have been recorded since.
+    `is_known` says which sessions are stored, and which entries an earlier import of the same file has made. With it,
+    the entries of a file that has grown begin with those of the earlier import. Without it they may differ in one
+    place: the last message of the model at that time, if its calls have been recorded since.
     """
     document = _document(source)
     if isinstance(document, list):
-        yield from _logged_sessions(source, document)
+        yield from _logged_sessions(source, document, is_known)
         return
     yield from _File(source, document, is_known).sessions()
 
@@ -279,8 +280,13 @@ def _parent_of(source: SourceFile) -> str:
 # ── logs.json ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _logged_sessions(source: SourceFile, document: Sequence[Any]) -> Iterator[ForeignSession]:
-    """Yield the sessions of `logs.json` that have no file in `chats`. They have another id than such a file has."""
+def _logged_sessions(
+    source: SourceFile, document: Sequence[Any], is_known: IsKnown | None = None
+) -> Iterator[ForeignSession]:
+    """Yield the sessions of `logs.json` that have no file in `chats`. They have another id than such a file has.
+
+    A session that is stored had a file, which Gemini CLI has deleted since.
+    """
     chats = {re.split(r"[/\\]", file.path)[-1] for file in source.list_beside("chats")}
     by_session: dict[str, list[Any]] = {}
     for value in document:
@@ -288,6 +294,8 @@ def _logged_sessions(source: SourceFile, document: Sequence[Any]) -> Iterator[Fo
         by_session.setdefault(name, []).append(value)
     for name, values in by_session.items():
         if name and any(re.search(rf"-{re.escape(name[:8])}\.jsonl?$", file) for file in chats):
+            continue
+        if name and is_known is not None and is_known(session_id(TOOL, name)):
             continue
         times = [parse_ms(text_field(value, "timestamp")) for value in values if isinstance(value, dict)]
         started = next((time for time in times if time is not None), 0)

@@ -67,7 +67,7 @@ class _Writer:
         self._branch = session.branch
         self._losses = Losses()
         self._places = {node.id: at for at, node in enumerate(self._branch)}
-        self._results = self._results_by_call()
+        self._reply_places, self._results = self._paired_results()
         self._lines: list[JsonObject] = []
         self._messages: list[tuple[int, JsonObject]] = []
         """The messages so far, each with the place of its node on the branch."""
@@ -105,6 +105,8 @@ class _Writer:
         for node in self._session.nodes:
             if node.id not in self._places:
                 self._losses.add(kind_of(node), "on another branch")
+        if self._session.cwd:
+            self._losses.add("folder", "Gemini CLI adds that in which it is resumed")
         if self._session.labels:
             self._losses.add("label", "Gemini CLI has no labels", len(self._session.labels))
 
@@ -115,7 +117,7 @@ class _Writer:
             case Message(message=Prompt() | Note() as message):
                 self._write_said(at, node, message)
             case Message(message=Reply() as reply):
-                self._add(at, self._reply(node, reply))
+                self._add(at, self._reply(at, node, reply))
             case Message(message=ToolResult() as result):
                 self._check_result(at, result)
             case Compaction():
@@ -171,6 +173,9 @@ class _Writer:
     def _write_compaction(self, node: Compaction) -> None:
         """Replace all messages by the summary and the messages that are kept."""
         first = self._places.get(node.first_kept_entry_id or "")
+        if first is not None and first in self._reply_places:
+            first = self._reply_places[first]
+            self._losses.add(kind_of(node), "keeps the reply with the call of its first result as well")
         kept = [record for at, record in self._messages if first is not None and at >= first]
         messages: list[JsonObject] = []
         if node.summary:
@@ -189,20 +194,31 @@ class _Writer:
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
-    def _results_by_call(self) -> dict[tuple[str, str], tuple[int, Message, ToolResult]]:
-        found: dict[tuple[str, str], tuple[int, Message, ToolResult]] = {}
+    def _paired_results(self) -> tuple[dict[int, int], dict[tuple[int, str], int]]:
+        """Return the places of replies by those of their results, and of the first result of each call.
+
+        A result that names no reply is that of the last call with its id.
+        """
+        asked: dict[str, int] = {}
+        calls: set[tuple[int, str]] = set()
+        replies: dict[int, int] = {}
+        results: dict[tuple[int, str], int] = {}
         for at, node in enumerate(self._branch):
-            if isinstance(node, Message) and isinstance(result := node.message, ToolResult):
-                found.setdefault((result.reply_id or "", result.tool_call_id), (at, node, result))
-        return found
+            match node:
+                case Message(message=Reply() as reply):
+                    asked |= {call.id: at for call in reply.tool_calls}
+                    calls |= {(at, call.id) for call in reply.tool_calls}
+                case Message(message=ToolResult() as result):
+                    own = self._places.get(result.reply_id or "", -1), result.tool_call_id
+                    own = own if own in calls else (asked.get(result.tool_call_id, -1), result.tool_call_id)
+                    if own in calls and results.setdefault(own, at) == at:
+                        replies[at] = own[0]
+        return replies, results
 
     def _check_result(self, at: int, result: ToolResult) -> None:
         """Count what is lost by writing a result into the record of its call."""
-        reply_at = self._places.get(result.reply_id or "")
-        known = self._results[result.reply_id or "", result.tool_call_id]
-        reply = self._branch[reply_at] if reply_at is not None else None
-        calls = reply.message.tool_calls if isinstance(reply, Message) and isinstance(reply.message, Reply) else ()
-        if known[0] != at or reply_at is None or all(call.id != result.tool_call_id for call in calls):
+        reply_at = self._reply_places.get(at)
+        if reply_at is None:
             self._losses.add("toolresult", "its call is not on the branch, or has another result")
             return
         between = self._branch[reply_at + 1 : at]
@@ -213,7 +229,7 @@ class _Writer:
         if result.duration_ms is not None or result.truncated:
             self._losses.add("toolresult", "how long the tool ran, and that its output was cut")
 
-    def _reply(self, node: Message, reply: Reply) -> JsonObject:
+    def _reply(self, at: int, node: Message, reply: Reply) -> JsonObject:
         is_own = reply.provider == PROVIDER
         if reply.provider is not None and not is_own:
             self._losses.add("reply", "its provider")
@@ -222,7 +238,7 @@ class _Writer:
         parts = [part for part in reply.parts if not self._is_lost(part)]
         if not is_own and any(isinstance(part, Thinking | Text | ToolCall) and part.bound for part in parts):
             self._losses.add("reply", "data that only its provider understands")
-        calls = self._tool_calls(node, reply)
+        calls = self._tool_calls(at, node, reply)
         fields = self._plain_fields(node, parts, [call["id"] for call in calls], is_own=is_own)
         if fields is None:
             fields = {"content": [written for part in parts for written in self._reply_part(part, is_own=is_own)]}
@@ -276,23 +292,24 @@ class _Writer:
     def _args(self, call: ToolCall) -> JsonObject:
         return call.input if isinstance(call.input, dict) else {} if call.input is None else {"input": call.input}
 
-    def _tool_calls(self, node: Message, reply: Reply) -> list[JsonObject]:
+    def _tool_calls(self, reply_at: int, node: Message, reply: Reply) -> list[JsonObject]:
         """Return the calls of a reply with their results: in the order of these, then those without."""
         found: list[tuple[int, JsonObject]] = []
         for call in reply.tool_calls:
             if call.input is not None and not isinstance(call.input, dict):
                 self._losses.add("toolcall", "its input is not an object")
             record: JsonObject = {"id": call.id, "name": call.name, "args": self._args(call)}
-            at, result_node, result = self._results.get((node.id, call.id), (len(self._branch), None, None))
-            if result_node is None or result is None:
-                self._losses.add("toolcall", "open: its result says that the outcome is unknown")
-                response = _response(call, {"error": UNKNOWN_RECORDED})
-                record |= {"result": [response], "status": "executing", "timestamp": node.timestamp}
-            else:
+            at = self._results.get((reply_at, call.id), len(self._branch))
+            answer = self._branch[at] if at < len(self._branch) else None
+            if isinstance(answer, Message) and isinstance(result := answer.message, ToolResult):
                 status = result.effective_status
                 written = _STATUSES.get(status, "error" if status == "unknown" else "cancelled")
                 record |= {"result": self._response_parts(call, result), "status": written}
-                record["timestamp"] = result_node.timestamp
+                record["timestamp"] = answer.timestamp
+            else:
+                self._losses.add("toolcall", "open: its result says that the outcome is unknown")
+                response = _response(call, {"error": UNKNOWN_RECORDED})
+                record |= {"result": [response], "status": "executing", "timestamp": node.timestamp}
             found.append((at, record))
         return [record for _, record in sorted(found, key=lambda each: each[0])]
 

@@ -7,6 +7,7 @@ Signatures and provider data that a model API needs back are kept where wakelog'
 from collections.abc import Mapping
 from typing import Any
 
+from wakelog.exchange.chains import json_text
 from wakelog.exchange.goose.records import RESULT_META, object_of, string_of, without
 from wakelog.log.content import (
     AnyPart,
@@ -94,8 +95,9 @@ def result_of(item: JsonObject) -> tuple[ToolResult, JsonObject]:
     rest = without(item, "type", "id", "toolResult")
     if "value" not in outcome:
         error = outcome.get("error")
-        text = error if isinstance(error, str) else "" if error is None else str(error)
-        if more := without(outcome, "status", "error"):
+        text = "" if error is None else json_text(error)
+        given = item.get("toolResult")
+        if more := without(outcome, "status", "error") if isinstance(given, dict) else given:
             rest["toolResult"] = more
         return _result(item, (Text(text=text),) if text else (), is_error=True, mark={}), {**rest, "isFailure": True}
     value = outcome["value"]

@@ -24,6 +24,7 @@ from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.exchange.goose.content import child_of, has_meaning, prompt_part, reply_part, result_of
 from wakelog.exchange.goose.records import (
     FIELDS,
+    IS_PROMPT,
     NOTE_TYPE,
     TOOL,
     StoredMessage,
@@ -31,11 +32,12 @@ from wakelog.exchange.goose.records import (
     object_of,
     request_id,
     string_of,
+    text_of,
     without,
 )
 from wakelog.exchange.sessions import ImportedEntry, entry_id, session_id, verbatim
 from wakelog.log.content import AnyPart, JsonObject, Note, Prompt, Reply, ToolCall, UnknownPart
-from wakelog.log.entry import Annotation, Compaction, Custom, KnownBody, Message, Spawned
+from wakelog.log.entry import Annotation, Compaction, Custom, KnownBody, Message, ModelChange, Spawned
 
 AGENT_ONLY = f"{TOOL}:agent_only"
 """The kind of a note that only the model is shown."""
@@ -71,6 +73,8 @@ class EntryReader:
         self._calls: dict[str, list[_Call]] = {}
         self._children: set[str] = set()
         self._time = ""
+        self._models: tuple[str, ...] = ()
+        """What the model of the last reply is called."""
         self._has_visible = False
         # Whether hidden messages are in the context as far as the entries say.
         self._has_hidden = False
@@ -78,10 +82,24 @@ class EntryReader:
         self._is_behind_command = False
         self._is_behind_summary = False
 
-    def read_other(self, kind: str, record: object, key: str, timestamp: str) -> ImportedEntry:
+    def read_other(self, kind: str, record: object, key: str, timestamp: str, records: int = 1) -> ImportedEntry:
         """Return a record that is not a message, kept as it is, behind the entries so far."""
         self._time = timestamp or self._time
-        return self._kept(kind, record, f"{self._session}:{key}")
+        return self._kept(kind, record, f"{self._session}:{key}", records)
+
+    @property
+    def head(self) -> str:
+        """The id of the last node; empty before the first."""
+        return self._head
+
+    def is_other_model(self, model: str) -> bool:
+        """Return whether a model is not that of the last reply."""
+        return bool(model) and model not in self._models
+
+    def model_change(self, model: str, provider: str, key: str) -> ImportedEntry:
+        """Return the model that is used from here on, behind the entries so far."""
+        changed = ModelChange(model=model, provider=provider or None)
+        return self._next(changed, f"{self._session}:{key}", records=0)
 
     def read(self, message: StoredMessage, following: StoredMessage | None) -> Iterator[ImportedEntry]:
         """Yield the entries of the next message; `following` is the one behind it, if any."""
@@ -113,7 +131,7 @@ class EntryReader:
         """Return what identifies a message. Equal ones are numbered."""
         said = identity(message)
         self._keys[said] += 1
-        return said if self._keys[said] == 1 else f"{said}:{self._keys[said]}"
+        return said if self._keys[said] == 1 else f"{said}#{self._keys[said]}"
 
     # ── visibility ───────────────────────────────────────────────────────────────────────────────
 
@@ -168,9 +186,10 @@ class EntryReader:
         parts, rest = _parts(content, reply_part)
         foreign_ids = [part.id for part in parts if isinstance(part, ToolCall)]
         inference = object_of(object_of(message.record.get("metadata")).get("inference"))
+        self._models = string_of(inference.get("resolvedModel")), string_of(inference.get(_REQUESTED))
         reply = Reply(
             content=with_unique_call_ids(parts),
-            model=string_of(inference.get("resolvedModel")) or string_of(inference.get("requestedModel")) or None,
+            model=self._models[0] or self._models[1] or None,
             provider=string_of(inference.get("provider")) or None,
             request_id=request_id(message),
         )
@@ -309,4 +328,11 @@ def _is_command(message: StoredMessage) -> bool:
     """Return whether a message is a command to Goose itself, which the model is not given."""
     if message.role != "user" or message.agent_visible or not message.is_text:
         return False
-    return _COMMAND.match(message.text.strip()) is not None
+    items = message.content or []
+    return has_command(items) and not any(object_of(item.get("_meta")).get(IS_PROMPT) is True for item in items)
+
+
+def has_command(items: list[JsonObject]) -> bool:
+    """Return whether the text of a message begins like a command to Goose."""
+    text = "\n".join(found for item in items if (found := text_of(item)) is not None)
+    return _COMMAND.match(text.strip()) is not None

@@ -26,6 +26,8 @@ from wakelog.log.timestamps import iso_timestamp, parse_ms
 TOOL = "goose"
 NOTE_TYPE = "wakelog.customType"
 """The key in `_meta` of a text that says which kind of note a written message was."""
+IS_PROMPT = "wakelog.isPrompt"
+"""The key in `_meta` of a text that says that a written message is no command, though it looks like one."""
 RESULT_META = "wakelog.result"
 """The key in `_meta` of a tool result that holds what Goose has no field for."""
 FIELDS = f"{TOOL}:fields"
@@ -158,7 +160,7 @@ def decoded(value: object, place: str, line: int = 1) -> Any:
     """Return the JSON value of a column, or a `BadRecord` that names the place."""
     raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
     if not isinstance(raw, bytes):
-        return BadRecord(line, 0, 0, f"{place}: empty")
+        return BadRecord(line, 0, 0, f"{place}: no text that can be read")
     if len(raw) > LINE_BYTES_MAX:
         return BadRecord(line, 0, len(raw), f"{place}: longer than {LINE_BYTES_MAX // 1_048_576} MB")
     # `json_records` takes objects only, and has the limits that keep a hostile value from taking all memory.

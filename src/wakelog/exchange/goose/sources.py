@@ -15,6 +15,7 @@ import msgspec
 from wakelog.exchange.goose.content import child_of
 from wakelog.exchange.goose.entries import EntryReader
 from wakelog.exchange.goose.records import (
+    TOOL,
     StoredMessage,
     count_of,
     decoded,
@@ -26,11 +27,14 @@ from wakelog.exchange.goose.records import (
     without,
 )
 from wakelog.exchange.records import BadRecord, JsonRecord, SourceDatabase
-from wakelog.exchange.sessions import ImportedItem
+from wakelog.exchange.sessions import ImportedItem, entry_id
 from wakelog.log.content import JsonObject
 from wakelog.log.timestamps import iso_timestamp
 
 SUBAGENT = "sub_agent"
+_SESSION_KEY = "session"
+# Messages that may wait for the calls that they answer.
+_EARLY_MAX = 1_000
 _CHILD_MARK = "subagent_session_id"
 _JSON_COLUMNS = {
     "extension_data": "extension_data",
@@ -78,42 +82,122 @@ class StoredSession(msgspec.Struct, kw_only=True):
     """Returns the name of another session of the source by its id."""
 
 
-def session_items(session: StoredSession) -> Iterator[ImportedItem]:
-    """Yield the entries and the bad records of a session."""
+def session_items(session: StoredSession, is_known: Callable[[str], bool] = lambda _: False) -> Iterator[ImportedItem]:
+    """Yield the entries and the bad records of a session. `is_known` says which entries are stored."""
     reader = EntryReader(session.name, session.find_session)
+    states = _SessionStates(reader, session, is_known)
     waiting: StoredMessage | None = None
     for stored in in_call_order(session.records):
         if waiting is not None:
             yield from reader.read(waiting, stored if isinstance(stored, StoredMessage) else None)
+            yield from states.stored()
             waiting = None
         match stored:
             case StoredMessage():
                 waiting = stored
             case OtherRecord():
                 yield reader.read_other(stored.kind, stored.record, stored.key, stored.timestamp)
+                yield from states.stored()
             case BadRecord():
                 yield stored
     if waiting is not None:
         yield from reader.read(waiting, None)
+        yield from states.stored()
+    yield from states.new()
+
+
+class _SessionStates:
+    """The record of a session as it was at each import that found new messages: token counts, provider, model.
+
+    At the first import it is the first entry; later it stands behind the last entry, which its key names. So it has the
+    same place when the session is read again.
+    """
+
+    def __init__(self, reader: EntryReader, session: StoredSession, is_known: Callable[[str], bool]) -> None:
+        self._reader, self._session, self._is_known = reader, session, is_known
+
+    def _is_stored(self, key: str) -> bool:
+        return self._is_known(entry_id(TOOL, f"{self._session.name}:{key}"))
+
+    def stored(self) -> Iterator[ImportedItem]:
+        """Yield the record, and a change of the model, if an earlier import has put them here."""
+        key = f"{_SESSION_KEY}:{self._reader.head}"
+        if self._is_stored(key):
+            yield from self._state(key, has_model=self._is_stored(f"{key}:model"))
+
+    def new(self) -> Iterator[ImportedItem]:
+        """Yield the record at the end, if the session is stored and has new messages."""
+        if self._is_stored(_SESSION_KEY) and not self._is_known(self._reader.head):
+            key = f"{_SESSION_KEY}:{self._reader.head}"
+            yield from self._state(key, has_model=self._reader.is_other_model(model_of(self._session.info)))
+
+    def _state(self, key: str, *, has_model: bool) -> Iterator[ImportedItem]:
+        info = self._session.info
+        yield self._reader.read_other("session", info, key, "", records=0)
+        if has_model:
+            yield self._reader.model_change(model_of(info), string_of(info.get("provider_name")), f"{key}:model")
 
 
 def in_call_order(records: Iterable[Stored]) -> Iterator[Stored]:
     """Yield records so that a result comes behind its call, if both are in the same run of calls and results."""
-    calls: set[str] = set()
-    early: list[StoredMessage] = []
+    early = _EarlyResults()
     for stored in records:
         asked, answered = _ids(stored, "toolRequest"), _ids(stored, "toolResponse")
-        calls |= asked
-        if isinstance(stored, StoredMessage) and answered - calls:
-            early.append(stored)
+        if isinstance(stored, StoredMessage) and early.is_held(stored, asked, answered):
+            if early.is_full:
+                yield from early.take_all()
             continue
         if not asked and not answered:
-            yield from early
-            early = []
+            yield from early.take_all()
         yield stored
-        yield from (message for message in early if _ids(message, "toolResponse") <= calls)
-        early = [message for message in early if not _ids(message, "toolResponse") <= calls]
-    yield from early
+        yield from early.take_answered(asked)
+    yield from early.take_all()
+
+
+class _EarlyResults:
+    """Messages with results whose calls have not come yet."""
+
+    def __init__(self) -> None:
+        self._calls: set[str] = set()
+        self._held: dict[int, tuple[StoredMessage, set[str]]] = {}
+        """Messages by their number, each with the calls that it waits for."""
+        self._waiting: dict[str, list[int]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more messages are held."""
+        return len(self._held) >= _EARLY_MAX
+
+    def is_held(self, stored: StoredMessage, asked: set[str], answered: set[str]) -> bool:
+        """Hold a message, if it answers a call that has not come; return whether it is held."""
+        self._calls |= asked
+        missing = answered - self._calls
+        if not missing:
+            return False
+        self._count += 1
+        self._held[self._count] = stored, missing
+        for call_id in missing:
+            self._waiting.setdefault(call_id, []).append(self._count)
+        return True
+
+    def take_answered(self, asked: Iterable[str]) -> Iterator[StoredMessage]:
+        """Yield the messages whose last call has come, in their order."""
+        ready: list[int] = []
+        for call_id in asked:
+            for number in self._waiting.pop(call_id, ()):
+                _, missing = self._held[number]
+                missing.discard(call_id)
+                ready += [] if missing else [number]
+        for number in sorted(ready):
+            yield self._held.pop(number)[0]
+
+    def take_all(self) -> Iterator[StoredMessage]:
+        """Yield all messages."""
+        held = [stored for stored, _ in self._held.values()]
+        self._held.clear()
+        self._waiting.clear()
+        yield from held
 
 
 def _ids(stored: Stored, kind: str) -> set[str]:
@@ -122,9 +206,14 @@ def _ids(stored: Stored, kind: str) -> set[str]:
     return {item["id"] for item in content or () if item.get("type") == kind and isinstance(item.get("id"), str)}
 
 
+def model_of(info: JsonObject) -> str:
+    """Return the model that the record of a session names; empty if it names none."""
+    return string_of(object_of(info.get("model_config")).get("model_name"))
+
+
 def _session_record(info: JsonObject) -> OtherRecord:
     began = time_ms(info.get("created_at"))
-    return OtherRecord("session", info, "session", iso_timestamp(began) if began else "")
+    return OtherRecord("session", info, _SESSION_KEY, iso_timestamp(began) if began else "")
 
 
 # ── the database ─────────────────────────────────────────────────────────────────────────────────

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from wakelog.exchange.goose.checks import is_accepted
-from wakelog.exchange.goose.entries import CONTINUATION
+from wakelog.exchange.goose.entries import CONTINUATION, has_command
 from wakelog.exchange.goose.items import message_items, noted, response_item
-from wakelog.exchange.goose.records import FIELDS, TOOL, object_of, string_of, without
+from wakelog.exchange.goose.records import FIELDS, IS_PROMPT, TOOL, object_of, string_of, without
 from wakelog.exchange.writing import (
     Losses,
     SessionToWrite,
@@ -89,12 +89,13 @@ class _Messages:
 
     def __init__(self, session: SessionToWrite, branch: tuple[WrittenNode, ...], losses: Losses) -> None:
         self._session, self._branch, self._losses = session, branch, losses
-        self._compactions, self._start = self._placed_compactions()
         self._time = 0
         self._used_ids: set[str] = set()
         self._call_ids: dict[tuple[str, str], str] = {}
         self._taken_call_ids: set[str] = set()
+        self._reply_places: dict[int, int] = {}
         self._results = self._results_by_reply()
+        self._compactions, self._start = self._placed_compactions()
         self._written_results: set[str] = set()
 
     def written(self) -> list[JsonObject]:
@@ -119,6 +120,9 @@ class _Messages:
                 self._losses.add("compaction", "a later compaction keeps the messages before it")
                 continue
             place = min(places.get(node.first_kept_entry_id or "", at), at)
+            if place in self._reply_places:
+                place = self._reply_places[place]
+                self._losses.add("compaction", "keeps the reply with the call of its first result as well")
             if place < at:
                 self._losses.add("compaction", "written before the messages that it keeps")
             if node.tokens_before is not None or node.tokens_after is not None:
@@ -130,6 +134,7 @@ class _Messages:
     def _results_by_reply(self) -> dict[tuple[str, str], list[int]]:
         """Return where the results of each call are."""
         asked: dict[str, str] = {}
+        places = {node.id: at for at, node in enumerate(self._branch)}
         found: dict[tuple[str, str], list[int]] = {}
         for at, node in enumerate(self._branch):
             match node:
@@ -143,6 +148,7 @@ class _Messages:
                     key = key if key in found else (asked.get(result.tool_call_id, ""), result.tool_call_id)
                     if key in found:
                         found[key].append(at)
+                        self._reply_places[at] = places[key[0]]
         return found
 
     def _unique_call_id(self, call_id: str) -> str:
@@ -163,7 +169,7 @@ class _Messages:
                 if isinstance(said, Note):
                     yield self._message(at, "user", noted(items, said.custom_type), user_visible=False)
                 else:
-                    yield self._message(at, "user", items)
+                    yield self._message(at, "user", self._marked(at, items))
             case Message(message=Reply() as reply):
                 yield from self._reply(at, node.id, reply)
             case Message(message=ToolResult()):
@@ -181,6 +187,13 @@ class _Messages:
                 self._losses.add(kind_of(node), "the model is recorded with each reply")
             case _:
                 self._losses.add(kind_of(node), _NOT_HELD)
+
+    def _marked(self, at: int, items: list[JsonObject]) -> list[JsonObject]:
+        """Return the content of a prompt. One that is hidden and begins like a command says that it is none."""
+        if at >= self._start or not items or not has_command(items):
+            return items
+        first, *rest = items
+        return [{**first, "_meta": {**object_of(first.get("_meta")), IS_PROMPT: True}}, *rest]
 
     def _reply(self, at: int, node_id: str, reply: Reply) -> Iterator[JsonObject]:
         ids = {call.id: self._call_ids[node_id, call.id] for call in reply.tool_calls}
@@ -338,8 +351,8 @@ def _document(
 
 
 def _own_record(branch: tuple[WrittenNode, ...]) -> JsonObject:
-    """Return the record of a session that was imported from Goose."""
-    own = (node for node in branch if isinstance(node, Custom) and node.custom_type == f"{TOOL}:session")
+    """Return the record of a session that was imported from Goose: the last one."""
+    own = (node for node in reversed(branch) if isinstance(node, Custom) and node.custom_type == f"{TOOL}:session")
     return object_of(getattr(next(own, None), "data", None))
 
 
