@@ -1,5 +1,7 @@
 """ST-9: events of crabtalk belong to the messages they were written for, also after a rewind and with guests."""
 
+from typing import Any
+
 import pytest
 
 from tests.exchange.crabtalk_files import (
@@ -38,7 +40,7 @@ GUEST = [
     entry("assistant", [{"type": "text", "text": "I am bob"}], agent="bob"),
 ]
 SESSION = session_id("crabtalk", HANDLE)
-APART = {
+APART: dict[str, Any] = {
     "database": database_of,
     "store": lambda messages, events: store_of(session_puts(messages, events)),
 }

@@ -256,5 +256,5 @@ def test_an_export_finds_the_writer(target):
 def test_the_session_is_read_from_the_bytes():
     (file,) = writer_anthropic.write_session(session_of(*bodies(ANTHROPIC))).files
     ((session, items),) = sessions_of_bytes(file.content)
-    assert session.origin.tool == "anthropic-messages"
+    assert session.agent == "anthropic-messages"
     assert len(messages([item.body for item in items])) == 6
