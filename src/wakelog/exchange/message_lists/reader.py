@@ -20,6 +20,7 @@ from wakelog.exchange.message_lists.shapes import (
     ANTHROPIC,
     LIST_FIELDS,
     OPENAI,
+    RESPONSES_REQUEST,
     TOOL,
     api_of,
     digest,
@@ -82,7 +83,7 @@ def _items(lists: Sequence[_List], is_known: IsKnown | None) -> Iterator[Importe
 
     for each in lists:
         yield from each.bad
-        kind = "responses_request" if "input" in each.fields else "request"
+        kind = RESPONSES_REQUEST if "input" in each.fields else "request"
         fields = {key: value for key, value in each.fields.items() if key not in LIST_FIELDS}
         reader = ListReader(_api(each), each.name, _model(each), is_there)
         made: list[str] = []

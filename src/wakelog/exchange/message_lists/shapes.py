@@ -14,6 +14,8 @@ from wakelog.log.content import JsonObject
 TOOL = "messages"
 """What ids derive from. A list may be for another API than its first messages say, so that is no part of an id."""
 OPENAI, ANTHROPIC = "openai-messages", "anthropic-messages"
+RESPONSES_REQUEST = "responses_request"
+"""What the other fields of a request with `input` are kept as."""
 LIST_FIELDS = ("messages", "input")
 SYSTEM_ROLES = ("system", "developer")
 RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
