@@ -120,6 +120,32 @@ def test_other_fields_of_messages_and_calls_are_kept():
     ]
 
 
+def test_other_fields_of_items_and_parts_are_kept():
+    output = {"type": "output_text", "text": "y", "annotations": [], "logprobs": [1]}
+    asked = {
+        "type": "function_call",
+        "id": "f",
+        "call_id": "c",
+        "name": "ls",
+        "arguments": "{}",
+        "status": "incomplete",
+    }
+    told: list[Any] = [
+        {"role": "user", "content": [{"type": "input_text", "text": "x", "extra": 1}]},
+        {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": [output]},
+        asked,
+        {"type": "function_call_output", "call_id": "c", "output": "a", "id": "fo"},
+        {"type": "function_call_output", "call_id": "gone", "output": "a"},
+    ]
+    entries = bodies(told)
+    assert [entry.data for entry in entries if isinstance(entry, Custom)] == [
+        {"parts": {"0": {"extra": 1}}},
+        {"items": {"0": {"parts": {"0": {"logprobs": [1]}}}, "1": {"status": "incomplete"}}},
+        {"id": "fo"},
+        told[-1],
+    ]
+
+
 def test_incomplete_blocks_are_kept_as_they_are():
     blocks: list[Any] = [
         {"type": "tool_use", "name": "f"},

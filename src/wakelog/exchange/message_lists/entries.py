@@ -17,6 +17,8 @@ import msgspec
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.exchange.message_lists.parts import (
     call_fields,
+    content_fields,
+    item_fields,
     item_parts,
     plain_part,
     plain_parts,
@@ -65,6 +67,8 @@ class _OpenReply(msgspec.Struct):
     """A reply of Responses to which items may still be added."""
 
     parts: list[AnyPart] = []
+    fields: JsonObject = {}
+    """Fields of the items without a counterpart, by the number of the item."""
     items: int = 0
     after: str | None = None
     has_text: bool = False
@@ -136,7 +140,10 @@ class ListReader:
         kind = message.get("type")
         if kind in RESULT_TYPES:
             result = self._result(message["call_id"], plain_parts(message["output"]))
-            return self._placed([result], self._digest) if result else self._verbatim(str(kind), message)
+            if result is None:
+                return self._verbatim(str(kind), message)
+            named = {"id": message["id"]} if message.get("id") is not None else {}
+            return self._placed([result, *self._fields({**named, **item_fields(message)})], self._digest)
         if role == "assistant" or kind in CALL_TYPES | MODEL_ITEM_TYPES or kind == "reasoning":
             self._add_item(message)
             return iter(())
@@ -174,6 +181,8 @@ class ListReader:
 
     def _add_item(self, item: JsonObject) -> None:
         self._open = self._open or _OpenReply()
+        if rest := item_fields(item):
+            self._open.fields[str(self._open.items)] = rest
         self._open.add(item_parts(item, self._open.after))
         if item.get("type") == "reasoning":
             self._open.after = text_field(item, "id")
@@ -186,7 +195,8 @@ class ListReader:
         is_chat = reply.items == 1 and all(isinstance(part, Text) and not part.bound for part in reply.parts)
         provider = "anthropic" if self._api == ANTHROPIC else "openai-chat" if is_chat else "openai"
         body = Reply(content=tuple(reply.parts), model=self._model, provider=provider)
-        yield from self._placed([Message(message=body)], self._digest, records=reply.items)
+        rest = self._fields({"items": reply.fields} if reply.fields else {})
+        yield from self._placed([Message(message=body), *rest], self._digest, records=reply.items)
 
     # ── users and results ────────────────────────────────────────────────────────────────────────
 
@@ -244,6 +254,10 @@ class ListReader:
         if message.get("role") == "assistant":
             left = {"usage": usage_fields(message.get("usage")), "tool_calls": call_fields(message.get("tool_calls"))}
             rest |= {key: value for key, value in left.items() if value not in (None, {})}
+        parts = content_fields(message.get("content"))
+        return self._fields(rest | ({"parts": parts} if parts else {}))
+
+    def _fields(self, rest: JsonObject) -> list[KnownBody]:
         return [Custom(custom_type=f"{self._api}:fields", data=rest)] if rest else []
 
     def _verbatim(self, kind: str, message: JsonObject) -> Iterator[ImportedItem]:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from wakelog.exchange.chains import part_fields
 from wakelog.exchange.message_lists.shapes import MODEL_ITEM_TYPES
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, UnknownPart, Usage
 from wakelog.providers.anthropic.messages_request import PLAIN_BLOCKS
@@ -16,6 +17,25 @@ _CHAT_COUNTS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details")
 _RESPONSES_COUNTS = ("input_tokens", "output_tokens", "input_tokens_details")
 _COUNTS = frozenset(
     (*_CHAT_COUNTS[:2], *_RESPONSES_COUNTS[:2], "cache_read_input_tokens", "cache_creation_input_tokens")
+)
+_PART_FIELDS = {
+    "text": ("text", "citations"),
+    "input_text": ("text",),
+    "output_text": ("text", "annotations"),
+    "refusal": ("refusal",),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id", "content", "is_error"),
+    "image": ("source",),
+    "image_url": ("image_url",),
+    "input_image": ("image_url",),
+    "input_audio": ("input_audio",),
+}
+_ITEM_FIELDS = (
+    *("type", "role", "id", "phase", "content"),
+    *("call_id", "name", "arguments", "output"),
+    *("summary", "encrypted_content"),
 )
 _STOP_REASONS = {"end_turn": "stop", "tool_use": "tools", "max_tokens": "length"}
 
@@ -104,6 +124,26 @@ def _chat_call(call: Any) -> AnyPart:
         case {"id": str(call_id), "custom": {"name": str(name), **rest}}:
             return ToolCall(id=call_id, name=name, input=rest.get("input"), bound=bound_as_json(Bound(custom={})))
     return UnknownPart(part=call)
+
+
+def content_fields(content: Any) -> JsonObject:
+    """Return the fields of the parts of a message that no part of wakelog has, by the number of the part."""
+    rest: JsonObject = {}
+    for number, fields in part_fields(content if isinstance(content, list) else (), _PART_FIELDS).items():
+        if kept := {key: value for key, value in fields.items() if value not in ([], {})}:
+            rest[number] = kept
+    return rest
+
+
+def item_fields(item: JsonObject) -> JsonObject:
+    """Return the fields of an item of Responses that no part has. That it is complete is not worth an entry."""
+    kind = item.get("type")
+    if kind in MODEL_ITEM_TYPES or kind == "custom_tool_call":
+        return {}
+    known = (*_ITEM_FIELDS, *(("status",) if item.get("status") == "completed" else ()))
+    rest = {key: value for key, value in item.items() if key not in known and value not in (None, [], {})}
+    parts = content_fields(item.get("content")) if item.get("role") == "assistant" else {}
+    return rest | ({"parts": parts} if parts else {})
 
 
 def call_fields(calls: Any) -> JsonObject:
