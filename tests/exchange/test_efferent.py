@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 from tests.exchange.linear_sessions import bodies_of, checked, messages, of_type, said
 from tests.exchange.pi_records import context_texts, json_values
 from tests.exchange.samples import EXPECTED, MemoryDatabase, account_of, needs_samples, sample_database
-from wakelog.exchange.efferent import reader
+from wakelog.exchange.efferent import entries, reader
+from wakelog.exchange.importing import import_session
 from wakelog.exchange.sessions import session_id
 from wakelog.log.content import Note, Prompt, Reply, ToolResult, Usage
-from wakelog.log.entry import Compaction, Custom, Spawned
+from wakelog.log.entry import Compaction, Custom, Message, ModelChange, Spawned
+from wakelog.log.ids import IdTable
+from wakelog.reading import read_log
+from wakelog.stores.memory import MemoryStore
 
-ROOT, NODE, OTHER = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
+ROOT, NODE, OTHER, THIRD = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3, 4))
 T0 = 1_784_790_000_000
 CURRENT = """
     CREATE TABLE conversations (id, workspace_dir, title, created_at);
@@ -55,7 +59,9 @@ class Database:
         return self.insert("conversations", id=identity, created_at=T0, workspace_dir="/repo", **row)
 
     def say(self, role, content, *, at, session=ROOT, **more):
-        table, owner = ("context_messages", "node_id") if session in (NODE, OTHER) else ("messages", "conversation_id")
+        table, owner = (
+            ("context_messages", "node_id") if session in (NODE, OTHER, THIRD) else ("messages", "conversation_id")
+        )
         position = self.position[session] = self.position.get(session, -1) + 1
         row = {owner: session, "position": position, "created_at": T0 + at}
         if self.is_older:
@@ -137,7 +143,8 @@ def test_the_session_has_the_title_the_folder_and_the_model():
     session = Database(OLDER).conversation(title="T", model="ollama:llama3:8b", pending_prompt="p").session()
     assert (session.title, session.cwd, session.started_ms) == ("T", "/repo", T0)
     assert (session.provider, session.model) == ("ollama", "llama3:8b")
-    [root] = checked(session, 1)
+    root, model = checked(session, 1)
+    assert (model.provider, model.model) == ("ollama", "llama3:8b")
     assert root.data == {"id": ROOT, "created_at": T0, "workspace_dir": "/repo"}
 
 
@@ -274,6 +281,107 @@ def test_the_outcome_of_a_node_stands_where_its_run_ended():
     assert "status" not in bodies[0].data
     assert bodies[3].data == {"status": "ok", "return_summary": "R", "files_changed": ["a"], "ended_at": T0 + 30}
     assert len(checked(tree().session(OTHER), 2)) == 2
+
+
+def test_rows_that_a_node_was_made_of_are_those_of_the_other_node():
+    """A branch of a node holds copies of its first rows, with other ids. Copies of copies are the same rows, too."""
+    database = tree()
+    for node, original in ((OTHER, NODE), (THIRD, OTHER)):
+        seed = json.dumps({"kind": "selection", "sourceNodeId": original, "turnCount": 2})
+        database.connection.execute("DELETE FROM context_messages WHERE node_id = ?", (node,))
+        database.connection.execute("DELETE FROM context_nodes WHERE id = ?", (node,))
+        database.insert("context_nodes", id=node, parent_id=original, created_at=T0 + 50, seed=seed)
+        database.position.pop(node, None)
+        database.say("user", "audit", at=51, session=node).say("assistant", [text("R")], at=51, session=node)
+        database.say("user", "more", at=52, session=node)
+    found = {node: checked(database.session(node), 4) for node in (NODE, OTHER, THIRD)}
+    ids = {node: [body.id for body in bodies if body.type == "message"] for node, bodies in found.items()}
+    assert ids[NODE][:2] == ids[OTHER][:2] == ids[THIRD][:2]
+    assert len({ids[node][2] for node in ids}) == 3
+
+
+def test_a_selection_that_goes_in_circles_ends():
+    database = tree()
+    for node, original in ((NODE, OTHER), (OTHER, NODE)):
+        seed = json.dumps({"kind": "selection", "sourceNodeId": original, "turnCount": 9})
+        database.connection.execute("UPDATE context_nodes SET seed = ? WHERE id = ?", (seed, node))
+    assert len(checked(database.session(NODE), 4)) == 5
+
+
+def test_children_are_grouped_once():
+    """Each session asks for its own sub-agents, without a look at those of the others."""
+    looked = 0
+
+    class Callers(dict[str, tuple[str, str]]):
+        def items(self):
+            nonlocal looked
+            looked += 1
+            return super().items()
+
+    callers = Callers({f"n{number}": (f"c{number % 3}", "") for number in range(9)})
+    context = reader._Tree(tree().source(), {}, callers)
+    assert [len(context.children(f"c{number}")) for number in range(4)] == [3, 3, 3, 0]
+    assert looked == 1
+
+
+# ── the model ────────────────────────────────────────────────────────────────────────────────────
+
+
+def imported(into, database):
+    stored = IdTable()
+    if list(into.sessions()):
+        stored.add_ids(entry.id for entry in read_log(into, session_id("efferent", ROOT)).entries)
+    [session] = reader.read_sessions(database.source(), stored.__contains__)
+    return import_session(into, session)
+
+
+def test_a_model_that_is_set_later_is_kept_where_it_was_found():
+    into, database = MemoryStore(), Database(OLDER).conversation().say("user", "One", at=1)
+    imported(into, database)
+    for model in ("ollama:llama3", "big"):
+        database.connection.execute("UPDATE conversations SET model = ?", (model,))
+        assert imported(into, database).added == 1
+        assert imported(into, database).added == 0
+        database.say("user", f"With {model}", at=2)
+        assert imported(into, database).added == 1
+    branch = [entry.value for entry in read_log(into, session_id("efferent", ROOT)).tree.branch().nodes]
+    shown = [value.model for value in branch if isinstance(value, ModelChange)]
+    assert shown == ["llama3", "big"]
+    assert [value.message.text for value in branch if isinstance(value, Message)] == [
+        "One",
+        "With ollama:llama3",
+        "With big",
+    ]
+
+
+def test_the_model_of_a_new_session_is_at_its_beginning():
+    into, database = MemoryStore(), Database(OLDER).conversation(model="m").say("user", "One", at=1)
+    imported(into, database)
+    assert imported(into, database).added == 0
+    database.say("user", "Two", at=2)
+    assert imported(into, database).added == 1
+    branch = [entry.value.type for entry in read_log(into, session_id("efferent", ROOT)).tree.branch().nodes]
+    assert branch[-3:] == ["model_change", "message", "message"]
+
+
+def test_checkpoints_are_not_looked_through_for_each_message(monkeypatch):
+    """A checkpoint learns once what it keeps, however many messages follow."""
+    database, many = Database().conversation(), 50
+    for at in range(many):
+        database.say("user", "x", at=at)
+        database.insert("checkpoints", conversation_id=ROOT, message_position=0, summary="S", created_at=T0 + 2 * many)
+    compared = 0
+
+    class Counted(entries._Aside):
+        def __getattribute__(self, name):
+            nonlocal compared
+            compared += name in ("behind", "first_kept")
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(entries, "_Aside", Counted)
+    bodies = checked(database.session(), 1 + 2 * many)
+    assert len({body.first_kept_entry_id for body in of_type(bodies, Compaction)}) == 1
+    assert compared <= 5 * many
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────

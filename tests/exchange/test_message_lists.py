@@ -77,7 +77,7 @@ def test_no_sample_of_a_tool_is_a_plain_list(name):
 def test_the_same_list_in_every_kind_of_file_is_the_same_session(name, tool):
     found = LISTS[name]
     (plain, _), *_ = sessions(found)
-    assert (plain.origin.tool, plain.agent, plain.started_ms) == (f"{tool}-messages", f"{tool}-messages", 0)
+    assert (plain.origin.tool, plain.agent, plain.started_ms) == ("messages", f"{tool}-messages", 0)
     expected = [entry.id for entry in bodies(found)]
     field = "input" if name == "responses" else "messages"
     for raw in (
@@ -91,8 +91,9 @@ def test_the_same_list_in_every_kind_of_file_is_the_same_session(name, tool):
     ):
         for session, items in sessions_of_bytes(raw.encode()):
             assert session.origin == plain.origin
-            assert [item.body.id for item in items] == expected
-            assert sum(account_of(items).values()) == len(found)
+            times = 2 if raw.count("Thanks") == 2 else 1
+            assert [item.body.id for item in items] == expected * times
+            assert sum(account_of(items).values()) == len(found) * times
 
 
 def test_the_other_fields_of_a_request_are_kept():
@@ -103,7 +104,7 @@ def test_the_other_fields_of_a_request_are_kept():
         "messages": [{"role": "user", "content": "Hi"}],
     }
     ((session, items),) = sessions(request)
-    assert (session.origin.tool, session.model) == ("anthropic-messages", "claude-x")
+    assert (session.agent, session.model) == ("anthropic-messages", "claude-x")
     assert items[0].body.data == {"model": "claude-x", "max_tokens": 9, "system": "Be brief."}
     assert account_of(items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 0}
     ((_, later),) = sessions(
@@ -117,7 +118,8 @@ def test_damaged_files_are_read_as_far_as_they_go():
     ((_, items),) = sessions_of_bytes("\n".join(['{"role": "us', *lines, "x"]).encode())
     assert account_of(items) == {"mapped": 6, "verbatim": 1, "skipped": 0, "bad": 2}
     request = json.dumps({"messages": CHAT}).encode()
-    (_, one), (_, two) = sessions_of_bytes(request + b'\n{"messages": 7}\n' + request)
+    other = json.dumps({"messages": ANTHROPIC}).encode()
+    (_, one), (_, two) = sessions_of_bytes(request + b'\n{"messages": 7}\n' + other)
     assert (account_of(one)["bad"], account_of(two)["bad"]) == (0, 1)
     assert sessions_of_bytes(b"") == sessions_of_bytes(b"[]") == sessions_of_bytes(b'"x"') == []
 
@@ -326,14 +328,14 @@ def test_no_content_makes_the_reader_fail_and_every_record_is_counted(found, lin
     assert reader.is_message_list(found) in (True, False)
     for session, items in sessions(found, lines=lines):
         ids = [item.body.id for item in items if isinstance(item, ImportedEntry)]
-        assert len(set(ids)) == len(ids)
+        assert len(set(ids)) == len(ids) or lines
         for item in items:
             if isinstance(item, ImportedEntry):
                 encode(item.body)
         is_own = all(isinstance(value, dict) and "messages" not in value and "input" not in value for value in found)
         if is_own and found and not lines:
             assert sum(account_of(items).values()) == len(found)
-        assert session.origin.tool in (reader.OPENAI, reader.ANTHROPIC)
+        assert session.agent in (reader.OPENAI, reader.ANTHROPIC)
 
 
 @settings(max_examples=60, deadline=None)

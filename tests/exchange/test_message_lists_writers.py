@@ -237,6 +237,68 @@ def test_every_loss_is_counted(api, kinds):
     assert found >= {"cancelled", "audio", "tool call"} | kinds
 
 
+ASK: dict[str, Any] = {"role": "user", "content": "x"}
+FREE = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "***"}}
+SEARCH = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+CITED = {"type": "text", "text": "So", "citations": [{"type": "c"}]}
+TAKEN_BACK = ("part of a reply", "only the model that made it, of this API, takes it back")
+
+
+def test_a_call_with_free_text_is_written_as_one():
+    told = [ASK, {"role": "assistant", "content": None, "tool_calls": [FREE]}]
+    session = session_of(*bodies([*told, {"role": "tool", "tool_call_id": "c", "content": "ok"}]))
+    assert document_of(session, "chat")["messages"][1]["tool_calls"] == [FREE]
+    wrapped = ("tool call", "the API takes objects only: the input is wrapped in one")
+    assert wrapped not in losses_of(session, "chat")
+    assert losses_of(session, "anthropic")[wrapped] == 1
+
+
+@pytest.mark.parametrize("api", WRITERS)
+def test_a_call_that_is_in_no_reply_is_counted(api):
+    session = session_of(Message(message=Prompt(content=(Text(text="x"), CALL))), Message(message=Reply(content="y")))
+    assert losses_of(session, api)["tool call", "it is not in a reply"] == 1
+
+
+@pytest.mark.parametrize("api", WRITERS)
+def test_an_incomplete_call_is_counted(api):
+    blocks = [{"type": "tool_use", "name": "f"}, {"type": "text", "text": "y"}]
+    session = session_of(*bodies([ASK, {"role": "assistant", "content": blocks}]))
+    check_valid(document_of(session, api), api)
+    assert losses_of(session, api)["part of a reply", "its type is not known"] == 1
+
+
+def test_what_is_bound_to_a_text_is_sent_or_counted():
+    session = session_of(*bodies([ASK, {"role": "assistant", "content": [SEARCH, CITED]}]))
+    assert losses_of(session, "chat")[TAKEN_BACK] == 2
+    assert TAKEN_BACK not in losses_of(session, "anthropic")
+    assert document_of(session, "anthropic")["messages"][1]["content"] == [SEARCH, CITED]
+    item = {"type": "web_search_call", "id": "w", "status": "completed"}
+    session = session_of(*bodies({"input": [ASK, item, {"role": "assistant", "content": "y"}]}))
+    assert losses_of(session, "anthropic")[TAKEN_BACK] == 1
+
+
+@pytest.mark.parametrize("api", WRITERS)
+def test_a_system_message_that_moves_is_counted(api):
+    later = {"role": "system", "content": "From now on"}
+    moved = ("system message", "it is at the beginning, before what was said before it")
+    assert losses_of(session_of(*bodies([*CHAT, later])), api)[moved] == 1
+    assert moved not in losses_of(session_of(*bodies(CHAT)), api)
+
+
+def test_the_fields_of_a_responses_request_become_those_of_chat():
+    tool = {"type": "function", "name": "ls", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    settings_of_both = {"model": "gpt-x", "store": False, "tool_choice": "auto"}
+    request = {**settings_of_both, "instructions": "Be brief.", "reasoning": {"effort": "low"}, "input": [ASK]}
+    session = session_of(*bodies({**request, "tools": [tool, {"type": "web_search"}]}))
+    document = document_of(session, "chat")
+    assert document.pop("messages") == [{"role": "system", "content": "Be brief."}, ASK]
+    function = {key: tool[key] for key in ("name", "parameters", "strict")}
+    assert document == {**settings_of_both, "tools": [{"type": "function", "function": function}]}
+    lost = losses_of(session, "chat")
+    assert lost["field reasoning of a request", "it is one of Responses, and the list is for Chat Completions"] == 1
+    assert lost["tool of a request", "Chat Completions has functions only"] == 1
+
+
 def test_the_file_is_another_one_for_another_head():
     one = writer_openai.write_session(session_of(Message(message=Prompt(content="Go"))))
     two = writer_anthropic.write_session(
@@ -256,5 +318,5 @@ def test_an_export_finds_the_writer(target):
 def test_the_session_is_read_from_the_bytes():
     (file,) = writer_anthropic.write_session(session_of(*bodies(ANTHROPIC))).files
     ((session, items),) = sessions_of_bytes(file.content)
-    assert session.origin.tool == "anthropic-messages"
+    assert session.agent == "anthropic-messages"
     assert len(messages([item.body for item in items])) == 6

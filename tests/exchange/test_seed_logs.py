@@ -193,6 +193,43 @@ def test_reasoning_without_its_reply_is_reported():
     assert items[-1] == SkippedRecords("reasoning_finished", 1, "the reply that it belongs to is not in the log yet")
 
 
+@pytest.mark.parametrize("end", ["cancelled", "failed", "user"])
+def test_reasoning_of_a_turn_without_a_reply_is_not_that_of_the_next(end):
+    ended = record(6, end, turn_id="t1", reason="x", text="Next")
+    reply = record(7, "assistant_finished", turn_id="t1", text="Done")
+    found = checked(structures(*RECORDS[:6], ended, reply), 8)
+    assert messages(found, Reply)[0].content == (Text(text="Done"),)
+    assert [body.data for body in of_type(found, Custom) if body.custom_type.endswith("reasoning_finished")] == [
+        RECORDS[5]
+    ]
+
+
+def test_other_fields_of_reasoning_usage_and_status_are_kept():
+    found = checked(
+        structures(
+            RECORDS[0],
+            record(1, "reasoning_finished", text="Hm", signature="SIG", message_id="m1"),
+            record(
+                2, "assistant_finished", message_id="m1", text="A", usage={"input": 10, "reasoning": 5, "cost": 0.01}
+            ),
+            record(3, "tool_started", call_id="c", name="f"),
+            record(4, "tool_finished", call_id="c", output="fine"),
+            record(5, "tool_started", call_id="d", name="f"),
+            record(6, "tool_finished", call_id="d", status="timeout"),
+            record(7, "tool_started", call_id="e", name="f"),
+            record(8, "tool_finished", call_id="e", error="no"),
+        ),
+        9,
+    )
+    assert [body.data for body in of_type(found, Custom)][1:] == [
+        {"signature": "SIG", "message_id": "m1"},
+        {"usage": {"reasoning": 5, "cost": 0.01}},
+        {"status": "timeout"},
+    ]
+    ends = [(result.status, result.is_error) for result in messages(found, ToolResult)]
+    assert ends == [(None, False), ("error", True), ("error", True)]
+
+
 # ── the form of the second document ──────────────────────────────────────────────────────────────
 
 
@@ -264,6 +301,29 @@ def test_the_text_of_an_interrupted_generation_survives():
         [partial] = of_type(bodies_of(items), Partial)
         assert partial.content[0].text == "Hello"[: 3 if end == 9 else 5]
     assert isinstance(list(events(*EVENTS[:8]).items)[-1], SkippedRecords)
+
+
+@pytest.mark.parametrize("kind", ["MESSAGE_RECEIVED", "LLM_CALLED"])
+def test_a_call_of_a_later_turn_does_not_end_a_generation(kind):
+    """The log of a process that was killed while the model spoke, and of the turn after that."""
+    begun = [EVENTS[0], event(2, "GEN_START", msg_id="m1"), event(3, "GEN_CHUNK", msg_id="m1", seq=0, delta="half")]
+    found = checked(
+        events(*begun, event(4, kind, text="Two"), event(5, "TOOL_INVOKED", call_id="a", name="bash", args={})), 5
+    )
+    assert messages(found, Reply)[0].content == (ToolCall(id="a", name="bash", input={}),)
+    [partial] = of_type(found, Partial)
+    assert partial.content[0].text == "half"
+
+
+def test_events_of_another_session_are_kept_verbatim():
+    lines = [
+        {**event(at, "MESSAGE_RECEIVED", text=name), "session_id": name} for at, name in enumerate(("a", "b", "a"))
+    ]
+    session = events(*lines, event(4, "MESSAGE_RECEIVED", text="no name"))
+    assert session.origin.id == "a"
+    found = checked(session, 4)
+    assert [prompt.text for prompt in messages(found, Prompt)] == ["a", "a", "no name"]
+    assert [body.data for body in of_type(found, Custom)] == [lines[1]]
 
 
 def test_an_event_never_makes_a_call_of_wakelog():

@@ -22,7 +22,8 @@ from wakelog.exchange.chains import (
     tool_call,
     without,
 )
-from wakelog.exchange.crabtalk.runs import is_prompt, message_of
+from wakelog.exchange.crabtalk.runs import DELETED_SUFFIX, Line, is_prompt, message_of
+from wakelog.exchange.message_lists.parts import call_fields
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedItem, timestamp_of
 from wakelog.log.content import (
@@ -33,11 +34,12 @@ from wakelog.log.content import (
     Reply,
     Text,
     Thinking,
+    ToolCall,
     ToolResult,
     UnknownPart,
     Usage,
 )
-from wakelog.log.entry import Compaction, Message
+from wakelog.log.entry import Compaction, Custom, Head, Message
 
 TOOL = "crabtalk"
 _RUN_RECORDS_MAX = 2_000
@@ -54,13 +56,6 @@ _KNOWN_PARTS = {
 _MESSAGE_FIELDS = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
 
 
-class Line(msgspec.Struct):
-    """A line of a session: a record or a `BadRecord`, and how many records it stands for."""
-
-    value: Any
-    records: int = 1
-
-
 class LineReader:
     """Turns the lines of one session into entries. `archive` returns the text that a compaction names.
 
@@ -74,6 +69,8 @@ class LineReader:
         self._time = started
         self._archive = archive
         self._scope = scope
+        self._home: str | None = None
+        """The node that the next one goes under, while events are read whose messages are not there."""
 
     def read(self, lines: Iterable[Line]) -> Iterator[ImportedItem]:
         """Yield the entries of lines, and the bad ones."""
@@ -84,11 +81,12 @@ class LineReader:
                 run = []
             run.append(line)
         yield from self._run(run)
+        yield from self._return()
 
     def _run(self, run: list[Line]) -> Iterator[ImportedItem]:
         """Yield the entries of a run; what its events say about a reply or a result is added to these."""
-        events = [object_of(line.value) for line in run if _is_event(line.value)]
-        # Events of runs whose messages were deleted may follow.
+        events = [object_of(line.value) for line in run if is_event(line.value) and not line.is_apart]
+        # In files, events of runs whose messages were deleted may follow.
         done = next((event for event in events if event["event"] == "done"), {})
         durations = {
             text_of(event.get("call_id")): count_of(event.get("duration_ms"))
@@ -104,14 +102,17 @@ class LineReader:
 
     def _line(self, line: Line, done: JsonObject, durations: dict[str, int | None]) -> Iterator[ImportedItem]:
         record = line.value
-        key = self._chain.content_key(record, "" if _is_event(record) else self._scope)
-        if _is_event(record):
-            self._time = timestamp_of(record.get("ts"), self._time)
-            yield self._chain.verbatim(record["event"], record, key, self._time, records=line.records)
+        if line.is_apart and self._home is None:
+            self._home = self._chain.tip
+        elif not line.is_apart and self._home is not None:
+            self._chain.tip, self._home = self._home, None
+        if is_event(record):
+            yield from self._event(line)
             return
-        if _is_compaction(record):
-            yield from self._compaction(record, key, line.records)
+        if is_compaction(record):
+            yield from self._compaction(record, line.records)
             return
+        key = self._chain.content_key(record, self._scope)
         message = message_of(record)
         made = self._message(message, key, done, durations)
         if not made:
@@ -123,13 +124,33 @@ class LineReader:
         content = message.get("content")
         parts = part_fields(content, _KNOWN_PARTS) if isinstance(content, list) else {}
         rest |= without(message, *_MESSAGE_FIELDS) | ({"parts": parts} if parts else {})
+        calls = call_fields(message.get("tool_calls"))
+        rest |= {"tool_calls": calls} if calls else {}
         yield from self._chain.fields(rest, key, self._time)
 
-    def _compaction(self, record: JsonObject, key: str, records: int) -> Iterator[ImportedItem]:
+    def _event(self, line: Line) -> Iterator[ImportedItem]:
+        record = line.value
+        key = self._chain.content_key(record)
+        self._time = timestamp_of(record.get("ts"), self._time)
+        yield self._chain.verbatim(record["event"], record, key, self._time, records=line.records)
+        if line.is_deleted:
+            deleted = Custom(custom_type=f"{TOOL}:deleted", data={"reason": "the messages of this run were deleted"})
+            yield self._chain.add(deleted, key + DELETED_SUFFIX, self._time)
+
+    def _return(self) -> Iterator[ImportedItem]:
+        """Yield the move of the head from events at the end whose messages are not there."""
+        if self._home is not None and self._home != self._chain.tip:
+            key = f"{self._chain.session}:head:{self._home}:{self._chain.tip}"
+            yield self._chain.add(Head(target_id=self._home), key, self._time, parent=self._home)
+
+    def _compaction(self, record: JsonObject, records: int) -> Iterator[ImportedItem]:
         """Yield a compaction. Without its text, the model is told what crabtalk tells it."""
         self._time = timestamp_of(record.get("archived_at"), self._time)
         name = text_of(record.get("archive_name"))
         summary = record.get("compact")
+        # A rewind writes the line again, with another time.
+        kept = {"archive_name": name} if name else without(record, "archived_at")
+        key = self._chain.content_key(kept, self._scope)
         if not isinstance(summary, str):
             summary = self._archive(name) if self._archive is not None else None
         if summary is None:
@@ -170,7 +191,7 @@ class LineReader:
                 made.append(self._chain.add(Message(message=result), own_key, self._time))
             else:
                 made.append(self._chain.verbatim("tool_result", block, own_key, self._time, records=0))
-        parts = _parts(said if isinstance(content, list) else content)
+        parts = _plain_parts(said if isinstance(content, list) else content)
         if (said and not made and not has_known_part(parts)) or (not parts and made):
             return made
         own_key = f"{key}:{len(made)}" if made else key
@@ -182,7 +203,7 @@ class LineReader:
             return None
         is_error = block.get("is_error") is True
         return ToolResult(
-            content=_parts(block.get("content")),
+            content=_plain_parts(block.get("content")),
             tool_call_id=call.call_id,
             tool_name=text_of(block.get("name")) or call.name,
             reply_id=call.reply_id,
@@ -208,17 +229,19 @@ class LineReader:
 # ── records ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_event(record: Any) -> bool:
+def is_event(record: Any) -> bool:
+    """Return whether a record is an event."""
     return isinstance(record, dict) and isinstance(record.get("event"), str) and "message" not in record
 
 
-def _is_compaction(record: Any) -> bool:
+def is_compaction(record: Any) -> bool:
+    """Return whether a record marks a compaction."""
     is_marker = isinstance(record, dict) and "message" not in record and "role" not in record
     return is_marker and (isinstance(record.get("compact"), str) or isinstance(record.get("archive_name"), str))
 
 
 def _begins_run(record: Any) -> bool:
-    return _is_compaction(record) or (not _is_event(record) and is_prompt(message_of(record)))
+    return is_compaction(record) or (not is_event(record) and is_prompt(message_of(record)))
 
 
 def _parts(content: Any) -> tuple[AnyPart, ...]:
@@ -228,6 +251,17 @@ def _parts(content: Any) -> tuple[AnyPart, ...]:
     if content is None:
         return ()
     return tuple(_part(part) for part in content) if isinstance(content, list) else (UnknownPart(part=content),)
+
+
+def _plain_parts(content: Any) -> tuple[AnyPart, ...]:
+    """Return the parts of a prompt or of a tool's output, which have neither calls nor reasoning."""
+    parts = _parts(content)
+    if not isinstance(content, list):
+        return parts
+    return tuple(
+        UnknownPart(part=given) if isinstance(part, ToolCall | Thinking) else part
+        for given, part in zip(content, parts, strict=True)
+    )
 
 
 def _part(part: Any) -> AnyPart:

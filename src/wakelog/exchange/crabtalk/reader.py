@@ -16,14 +16,15 @@ metadata.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from wakelog.errors import UsageError
 from wakelog.exchange.chains import EntryChain, json_cell, object_of, text_of
-from wakelog.exchange.crabtalk.entries import TOOL, Line, LineReader
-from wakelog.exchange.crabtalk.runs import Run, event_runs, matched, message_runs
+from wakelog.exchange.crabtalk.entries import TOOL, LineReader, is_compaction, is_event
+from wakelog.exchange.crabtalk.runs import Line, StoredRecords, in_order, message_of
 from wakelog.exchange.crabtalk.store import (
     FILE_BYTES_MAX,
     MAGIC,
@@ -39,9 +40,22 @@ from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigi
 from wakelog.log.content import JsonObject
 from wakelog.log.timestamps import parse_ms
 
-__all__ = ["MAGIC", "TOOL", "is_crabtalk", "is_crabtalk_database", "is_crabtalk_store", "read_sessions", "why_refused"]
+__all__ = [
+    "MAGIC",
+    "TAKES_KNOWN_ENTRIES",
+    "TOOL",
+    "is_crabtalk",
+    "is_crabtalk_database",
+    "is_crabtalk_store",
+    "read_sessions",
+    "why_refused",
+]
 
+TAKES_KNOWN_ENTRIES = True
+IsKnown: TypeAlias = Callable[[str], bool]
 _META_FIELDS = ("agent", "created_by", "created_at")
+_EVENTS = ("tool_start", "tool_result", "done")
+_ROLES = ("user", "assistant", "tool", "system")
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _NUMBERED = re.compile(r"(.+?_[0-9]+)(?:_.*)?\.jsonl")
 _NOT_SLUG = re.compile(r"[^\w-]+|_")
@@ -50,10 +64,32 @@ _INDEX_KEY = re.compile(r"([^/]+)/idx/sess/.*/([^/]+)")
 
 
 def is_crabtalk(head: Sequence[Any]) -> bool:
-    """Return whether the first records of a file are those of a session: its metadata comes first."""
-    first = object_of(head[0]) if head else {}
-    is_named = all(isinstance(first.get(field), str) for field in _META_FIELDS)
-    return is_named and not any(field in first for field in ("type", "role", "message"))
+    """Return whether the first records of a file are those of a session: its metadata comes first.
+
+    A crash while the metadata is written again can lose it. Then there is an event or a compaction among messages.
+    """
+    if head and _is_meta(head[0]):
+        return True
+    marks = [_is_known_event(record) or is_compaction(record) for record in head]
+    return (
+        any(marks) and not all(marks) and all(map(_is_message, (head[at] for at, mark in enumerate(marks) if not mark)))
+    )
+
+
+def _is_meta(record: Any) -> bool:
+    found = object_of(record)
+    is_named = all(isinstance(found.get(field), str) for field in _META_FIELDS)
+    return is_named and not any(field in found for field in ("type", "role", "message"))
+
+
+def _is_known_event(record: Any) -> bool:
+    return is_event(record) and record["event"] in _EVENTS
+
+
+def _is_message(record: Any) -> bool:
+    message = message_of(record)
+    is_entry = set(object_of(record)) <= {"agent", "message"} or message is record
+    return is_entry and "type" not in message and message.get("role") in _ROLES
 
 
 def is_crabtalk_database(source: SourceDatabase) -> bool:
@@ -78,14 +114,25 @@ def why_refused(head: bytes, size: int) -> str | None:
     return f"this is {what}"
 
 
-def read_sessions(source: SourceFile | SourceDatabase) -> Iterator[ForeignSession]:
-    """Yield the sessions of a file, of the folder of a `meta` file, of a database, or of a store."""
+def read_sessions(source: SourceFile | SourceDatabase, is_known: IsKnown | None = None) -> Iterator[ForeignSession]:
+    """Yield the sessions of a file, of the folder of a `meta` file, of a database, or of a store.
+
+    `is_known` says which entries are stored. With it, events that are stored are not taken for those of a new reply.
+    """
     if hasattr(source, "rows"):
-        return _database_sessions(cast("SourceDatabase", source))
-    first = next(source.lines(), None)
-    if first is not None and first.raw is not None and first.raw.startswith(MAGIC):
-        return _store_sessions(source)
+        return _database_sessions(cast("SourceDatabase", source), is_known)
+    if _begins_as_store(source):
+        return _store_sessions(source, is_known)
     return _folder_session(source) if _name_of(source.path) == "meta" else _file_session(source)
+
+
+def _begins_as_store(source: SourceFile) -> bool:
+    first = next(source.lines(), None)
+    if first is None:
+        return False
+    # A store may have no newline in its first megabytes.
+    beginning = first.raw if first.raw is not None else source.content(FILE_BYTES_MAX)
+    return beginning.startswith(MAGIC)
 
 
 def _foreign(session: str, path: str, meta: JsonObject, items: Iterable[ImportedItem]) -> ForeignSession:
@@ -137,7 +184,7 @@ def _file_session(source: SourceFile) -> Iterator[ForeignSession]:
     meta, first = next(records, None), next(records, None)
     if meta is None or first is None:
         return
-    has_meta = is_crabtalk([meta.value])
+    has_meta = _is_meta(meta.value)
     known = meta.value if has_meta else {}
     chain = EntryChain(TOOL, _first_part_of_name(_name_of(source.path), known))
     session = chain.content_key(first.value if has_meta else meta.value).rpartition(":")[0]
@@ -158,7 +205,7 @@ def _file_items(source: SourceFile, session: str) -> Iterator[ImportedItem]:
     waiting: list[Line] = []
     meta = Line({})
     for found in records:
-        if isinstance(found, Record) and is_crabtalk([found.value]):
+        if isinstance(found, Record) and _is_meta(found.value):
             meta = Line(found.value)
             break
         waiting.append(Line(found if isinstance(found, BadRecord) else found.value))
@@ -218,47 +265,23 @@ class _FolderArchives:
         return next((value["archive_name"] for value in values if "archive_name" in value), None)
 
 
-# ── messages and events apart ────────────────────────────────────────────────────────────────────
-
-
-def _in_order(
-    messages: Callable[[], Iterator[Any]], events: Callable[[], Iterator[Any]], compaction: Line | None
-) -> Iterator[Line]:
-    """Yield the messages of each run and then its events. The compaction stands before the first messages."""
-    pairs = matched(message_runs(messages()), event_runs(events()), from_end=compaction is not None)
-    left_messages, left_events = messages(), events()
-    for run, trace in pairs:
-        if run is not None and compaction is not None:
-            yield compaction
-            compaction = None
-        yield from _next_lines(left_messages, run)
-        yield from _next_lines(left_events, trace)
-    if compaction is not None:
-        yield compaction
-
-
-def _next_lines(values: Iterator[Any], run: Run | None) -> Iterator[Line]:
-    for _ in range(run.records if run is not None else 0):
-        yield Line(next(values))
-
-
 # ── database ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _database_sessions(source: SourceDatabase) -> Iterator[ForeignSession]:
+def _database_sessions(source: SourceDatabase, is_known: IsKnown | None) -> Iterator[ForeignSession]:
     columns = source.columns("sessions")
-    known = []
+    known: set[str] = set()
     for cells in source.rows("sessions", columns, order=("created_at", "handle")):
         row = {column: cell for column, cell in zip(columns, cells, strict=True) if cell is not None}
         handle = text_of(row.get("handle"))
         if handle:
-            known.append(handle)
-            yield _foreign(handle, source.path, row, _database_items(source, handle, row))
+            known.add(handle)
+            yield _foreign(handle, source.path, row, _database_items(source, handle, row, is_known))
     for handle in _other_handles(source, known):
-        yield _foreign(handle, source.path, {}, _database_items(source, handle, {}))
+        yield _foreign(handle, source.path, {}, _database_items(source, handle, {}, is_known))
 
 
-def _other_handles(source: SourceDatabase, known: Sequence[str]) -> list[str]:
+def _other_handles(source: SourceDatabase, known: set[str]) -> list[str]:
     """Return the sessions that have messages or events but no row."""
     found: dict[str, None] = {}
     for table in ("session_messages", "session_events"):
@@ -268,16 +291,20 @@ def _other_handles(source: SourceDatabase, known: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _database_items(source: SourceDatabase, handle: str, row: JsonObject) -> Iterator[ImportedItem]:
+def _database_items(
+    source: SourceDatabase, handle: str, row: JsonObject, is_known: IsKnown | None
+) -> Iterator[ImportedItem]:
     def cells(table: str, column: str) -> Iterator[Any]:
         for place, cell in source.rows(table, ("idx", column), where={"session_handle": handle}, order=("idx",)):
             yield json_cell(cell, place if isinstance(place, int) else 0)
 
     archive = text_of(row.get("archive"))
-    lines = _in_order(
+    lines = in_order(
         lambda: cells("session_messages", "entry_json"),
         lambda: cells("session_events", "payload_json"),
         Line({"archive_name": archive}, records=0) if archive else None,
+        StoredRecords(TOOL, handle, is_known),
+        archive,
     )
     summary = text_of(row.get("summary")) or None
     meta = {key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for key, value in row.items()}
@@ -287,43 +314,55 @@ def _database_items(source: SourceDatabase, handle: str, row: JsonObject) -> Ite
 # ── store ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _store_sessions(source: SourceFile) -> Iterator[ForeignSession]:
+def _store_sessions(source: SourceFile, is_known: IsKnown | None) -> Iterator[ForeignSession]:
     raw = source.content(FILE_BYTES_MAX)
     if not is_store(raw[:64], len(raw)):
         return
     store = CrabStore(raw)
     keys: dict[tuple[str, str], list[bytes]] = {}
-    indexed: dict[tuple[str, str], int] = {}
+    indexed: Counter[tuple[str, str]] = Counter()
+    unknown = 0
     for key in store.keys(SESSIONS):
         text = key.decode("utf-8", "replace")
         if (found := _SESSION_KEY.fullmatch(text)) is not None:
             keys.setdefault((found[1], found[2]), []).append(key)
         elif (found := _INDEX_KEY.fullmatch(text)) is not None:
-            indexed[found[1], found[2]] = indexed.get((found[1], found[2]), 0) + 1
-    bad = _bad_by_session(store, list(keys))
+            indexed[found[1], found[2]] += 1
+        else:
+            unknown += 1
+    unknown += sum(count for session, count in indexed.items() if session not in keys)
+    bad = _bad_by_session(store, keys)
     for (realm, handle), own in keys.items():
         meta = object_of(_stored(store, f"{realm}/session/{handle}/meta".encode()))
-        items = _StoredSession(store, realm, handle, own).items()
-        found_bad, index = bad.get((realm, handle), []), indexed.get((realm, handle), 0)
-        yield _foreign(handle, source.path, meta, _with_account(items, found_bad, index))
+        items = _StoredSession(store, realm, handle, own, is_known).items()
+        found_bad, index = bad.get((realm, handle), []), indexed[realm, handle]
+        yield _foreign(handle, source.path, meta, _with_account(items, found_bad, index, unknown))
+        unknown = 0
 
 
-def _bad_by_session(store: CrabStore, sessions: list[tuple[str, str]]) -> dict[tuple[str, str], list[BadRecord]]:
+def _bad_by_session(
+    store: CrabStore, sessions: Mapping[tuple[str, str], object]
+) -> dict[tuple[str, str], list[BadRecord]]:
     """Return what could not be read, by session. What belongs to no session is reported with the first one."""
     found: dict[tuple[str, str], list[BadRecord]] = {}
+    first = next(iter(sessions), None)
     for key, bad in store.bad:
         named = _SESSION_KEY.fullmatch(key.decode("utf-8", "replace"))
         session = (named[1], named[2]) if named is not None else None
-        owner = session if session in sessions else sessions[0] if sessions else None
+        owner = session if session in sessions else first
         if owner is not None:
             found.setdefault(owner, []).append(bad)
     return found
 
 
-def _with_account(items: Iterable[ImportedItem], bad: list[BadRecord], index: int) -> Iterator[ImportedItem]:
+def _with_account(
+    items: Iterable[ImportedItem], bad: list[BadRecord], index: int, unknown: int
+) -> Iterator[ImportedItem]:
     yield from items
     if index:
         yield SkippedRecords("session index", index, "it repeats the metadata of the session")
+    if unknown:
+        yield SkippedRecords("key of the store", unknown, "it belongs to no session")
     yield from bad
 
 
@@ -338,8 +377,9 @@ def _stored(store: CrabStore, key: bytes) -> Any:
 class _StoredSession:
     """One session of a store."""
 
-    def __init__(self, store: CrabStore, realm: str, handle: str, keys: list[bytes]) -> None:
+    def __init__(self, store: CrabStore, realm: str, handle: str, keys: list[bytes], is_known: IsKnown | None) -> None:
         self._store = store
+        self._is_known = is_known
         self._realm = realm
         self._handle = handle
         self._prefix = f"{realm}/session/{handle}/".encode()
@@ -355,7 +395,8 @@ class _StoredSession:
         compaction = Line({"archive_name": name}) if name else None
         unknown = [(self._kind(key), _stored(self._store, key)) for key in others]
         unknown += [("archive", _stored(self._store, archive_key))] if has_archive and not name else []
-        lines = _in_order(lambda: self._values(b"msg/"), lambda: self._values(b"evt/"), compaction)
+        stored = StoredRecords(TOOL, self._handle, self._is_known)
+        lines = in_order(lambda: self._values(b"msg/"), lambda: self._values(b"evt/"), compaction, stored, name)
         yield from _items(
             self._handle,
             Line(meta if meta is not None else {}),

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from wakelog.errors import UsageError
 from wakelog.exchange.chains import json_cell, object_of
 from wakelog.exchange.records import BadRecord
 
 MAGIC = b"CRMEM\0"
 FILE_BYTES_MAX = 128 << 20
+KEYS_MAX = 500_000
+"""A store with more keys of sessions and memories than this would take many times its size in memory."""
 SESSIONS, MEMORY = 1, 2
 _VERSION = 1
 _STORE_HEADER, _MEMORY_HEADER = 32, 16
@@ -56,23 +59,27 @@ class CrabStore:
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
-        self._places: dict[tuple[int, bytes], _Place] = {}
+        self._places: dict[int, dict[bytes, _Place]] = {SESSIONS: {}, MEMORY: {}}
         self.bad: list[tuple[bytes, BadRecord]] = []
         """What could not be read, with the key of the record if that is known."""
         self._replay(self._load_snapshot())
 
     def keys(self, column: int) -> Iterator[bytes]:
         """Yield the keys of a column in ascending order."""
-        return iter(sorted(key for of, key in self._places if of == column))
+        return iter(sorted(self._places[column]))
 
     def value(self, column: int, key: bytes) -> bytes | None:
         """Return the value of a key."""
-        place = self._places.get((column, key))
+        place = self._places[column].get(key)
         return self._raw[place.start : place.end] if place is not None else None
 
     def place(self, column: int, key: bytes) -> int:
         """Return where the value of a key is in the file."""
-        return self._places[column, key].start
+        return self._places[column][key].start
+
+    def _put(self, column: int, key: bytes, place: _Place) -> None:
+        self._places[column][key] = place
+        _check_keys(sum(map(len, self._places.values())))
 
     def _load_snapshot(self) -> int:
         """Read the snapshot that the header names, and return where the records behind it begin."""
@@ -84,13 +91,11 @@ class CrabStore:
             self.bad.append((b"", BadRecord(0, index_at, index_size, "the snapshot of the keys cannot be read")))
             return _STORE_HEADER
         for column, key, offset in found:
-            if column not in (SESSIONS, MEMORY):
-                continue
             record = _record(self._raw, offset)
             if record is None or record[:3] != (_PUT, column, key):
                 self.bad.append((key, BadRecord(0, offset, 0, "the record that the snapshot names is not there")))
             else:
-                self._places[column, key] = record[3]
+                self._put(column, key, record[3])
         return int(index_at + index_size)
 
     def _replay(self, at: int) -> None:
@@ -102,10 +107,10 @@ class CrabStore:
                 self.bad.append((_torn_key(self._raw, at), BadRecord(0, at, len(self._raw) - at, reason)))
                 return
             operation, column, key, place = record
-            if operation == _DELETE:
-                self._places.pop((column, key), None)
-            elif column in (SESSIONS, MEMORY):
-                self._places[column, key] = place
+            if column in self._places and operation == _DELETE:
+                self._places[column].pop(key, None)
+            elif column in self._places:
+                self._put(column, key, place)
             at = place.end
 
 
@@ -132,8 +137,13 @@ def _torn_key(raw: bytes, at: int) -> bytes:
     return raw[at + 6 : at + 6 + key_size] if at + 6 + key_size <= len(raw) else b""
 
 
+def _check_keys(count: int) -> None:
+    if count > KEYS_MAX:
+        raise UsageError(f"the store has more than {KEYS_MAX:,} keys")
+
+
 def _snapshot(raw: bytes) -> list[tuple[int, bytes, int]] | None:
-    """Return the column, key and offset of each record in a snapshot; None if it is damaged."""
+    """Return the column, key and offset of each record of sessions and memories; None if the snapshot is damaged."""
     if len(raw) < 4:
         return None
     (count,) = struct.unpack_from("<I", raw)
@@ -146,8 +156,10 @@ def _snapshot(raw: bytes) -> list[tuple[int, bytes, int]] | None:
         if end + 8 > len(raw):
             return None
         (offset,) = struct.unpack_from("<Q", raw, end)
-        found.append((column, raw[at + 5 : end], offset))
         at = end + 8
+        if column in (SESSIONS, MEMORY):
+            found.append((column, raw[end - size : end], offset))
+            _check_keys(len(found))
     return found
 
 

@@ -3,7 +3,8 @@
 Rows are only added, so an entry depends on nothing behind it, except that rows which are stored later have later times.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,7 +21,7 @@ from wakelog.exchange.chains import (
     without,
 )
 from wakelog.exchange.records import BadRecord
-from wakelog.exchange.sessions import ImportedEntry, ImportedItem, session_id, timestamp_of
+from wakelog.exchange.sessions import ImportedEntry, ImportedItem, entry_id, session_id, timestamp_of
 from wakelog.log.content import (
     AnyPart,
     JsonObject,
@@ -34,7 +35,7 @@ from wakelog.log.content import (
     UnknownPart,
     Usage,
 )
-from wakelog.log.entry import Compaction, Message, Spawned
+from wakelog.log.entry import Compaction, Message, ModelChange, Spawned
 
 TOOL = "efferent"
 Row: TypeAlias = JsonObject
@@ -63,6 +64,9 @@ class SessionRows(msgspec.Struct, kw_only=True):
     verdicts: list[Row] = []
     outcome: Row = {}
     children: frozenset[str] = frozenset()
+    model: ModelChange | None = None
+    is_known: Callable[[str], bool] | None = None
+    """Says which entries are stored."""
 
 
 class _Aside(msgspec.Struct):
@@ -93,29 +97,54 @@ class _SessionReader:
         asides += [_Aside("gate_verdict", row, _time(row)) for row in rows.verdicts]
         if rows.outcome:
             asides.append(_Aside("return", rows.outcome, count_of(rows.outcome.get("ended_at")) or 0))
-        self._waiting = sorted(asides, key=lambda aside: aside.time)
+        self._waiting = deque(sorted(asides, key=lambda aside: aside.time))
+        # Those that do not know yet what they keep, the last of the list first.
+        checkpoints = [aside for aside in asides if aside.kind == "checkpoint"]
+        self._keeping_nothing = sorted(checkpoints, key=lambda aside: -aside.behind)
+        self._has_model = rows.model is None
 
     def items(self) -> Iterator[ImportedItem]:
         """Yield the entry of the session's own row, the messages, and the other rows where they belong."""
         if self._rows.root:
             yield self._chain.verbatim(self._rows.kind, _readable(self._rows.root), self._rows.id, self._time)
+            yield from self._model("", is_here=self._is_new)
+        position = -1
         for number, row in enumerate(self._rows.messages):
             position, time = _position(row, "position", number), _time(row)
             while self._waiting and self._waiting[0].time < time and self._waiting[0].behind < position:
-                yield from self._aside(self._waiting.pop(0))
+                yield from self._aside(self._waiting.popleft())
             self._time = timestamp_of(row.get("created_at"), self._time)
             for item in self._message_row(row, position):
                 self._keep_from(item, position)
                 yield item
+            yield from self._model(str(position))
         for aside in self._waiting:
             yield from self._aside(aside)
+        yield from self._model(str(position), is_here=True)
+
+    @property
+    def _is_new(self) -> bool:
+        is_known = self._rows.is_known
+        return is_known is None or not is_known(entry_id(TOOL, self._rows.id))
+
+    def _model(self, place: str, *, is_here: bool = False) -> Iterator[ImportedItem]:
+        """Yield the model of the session where an earlier import has put it, or here if that is its place.
+
+        efferent does not record when it was set: in a new session it is at the beginning, else at the end.
+        """
+        if self._has_model or self._rows.model is None:
+            return
+        model, is_known = self._rows.model, self._rows.is_known
+        key = f"{self._rows.id}:model:{model.provider or ''}:{model.model}:{place}"
+        if is_here or (is_known is not None and is_known(entry_id(TOOL, key))):
+            self._has_model = True
+            yield self._chain.add(model, key, self._time)
 
     def _keep_from(self, item: ImportedItem, position: int) -> None:
         """Note an entry as the first one that a later checkpoint keeps."""
         if isinstance(item, ImportedEntry) and item.body.id == self._chain.tip:
-            for aside in self._waiting:
-                if aside.first_kept is None and aside.kind == "checkpoint" and position > aside.behind:
-                    aside.first_kept = item.body.id
+            while self._keeping_nothing and self._keeping_nothing[-1].behind < position:
+                self._keeping_nothing.pop().first_kept = item.body.id
 
     def _aside(self, aside: _Aside) -> Iterator[ImportedItem]:
         row = aside.row
@@ -193,7 +222,8 @@ class _SessionReader:
             )
             yield self._chain.add(Message(message=result), own_key, self._time, records=int(number == 0))
             node = text_of(object_of(part.get("output")).get("nodeId"))
-            if node in self._rows.children - self._spawned and part.get("toolName") == "run_agent":
+            is_child = node in self._rows.children and node not in self._spawned
+            if is_child and part.get("toolName") == "run_agent":
                 self._spawned.add(node)
                 spawned = Spawned(
                     child_session=session_id(TOOL, node), reply_id=call.reply_id, tool_call_id=call.call_id

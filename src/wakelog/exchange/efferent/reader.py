@@ -10,22 +10,29 @@ What becomes what:
 - A checkpoint is a compaction, placed by its time. Rows behind its position that were there already are kept.
 - Verdicts of the gate, and the outcome of a node, are kept verbatim, placed by their time.
 - The row of a conversation or node is a `custom` entry with the columns that efferent never changes. Title and model
-  are those of the session. `pending_prompt` repeats the last prompt while a turn runs, and is left out.
+  are those of the session; the model is an entry as well, because it may be set after the first import.
+  `pending_prompt` repeats the last prompt while a turn runs, and is left out.
+- A node that was made of a selection holds copies of the first rows of another node. They have the ids of the rows
+  that they are copies of, so that a model call is counted once.
 - A fork is a copy without a reference to its original: it is a session of its own.
 """
 
+import itertools
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from wakelog.exchange.chains import count_of, json_cell, object_of, text_of
 from wakelog.exchange.efferent.entries import TOOL, Row, SessionRows, session_items
 from wakelog.exchange.records import SourceDatabase
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin
 from wakelog.log.content import JsonObject
+from wakelog.log.entry import ModelChange
 
-__all__ = ["TOOL", "is_efferent_database", "read_sessions"]
+__all__ = ["TAKES_KNOWN_ENTRIES", "TOOL", "is_efferent_database", "read_sessions"]
 
+TAKES_KNOWN_ENTRIES = True
+IsKnown: TypeAlias = Callable[[str], bool]
 _NEEDED = {
     "conversations": {"id", "workspace_dir", "created_at"},
     "messages": {"conversation_id", "position", "content"},
@@ -37,6 +44,9 @@ _OUTCOME = frozenset(
 )
 _MODEL = re.compile(r"([a-z][a-z0-9_-]*):(.+)")
 _NODE_MARK = "nodeId"
+_COPIED = ("position", "role", "content")
+# How many copies of copies are followed.
+_SELECTIONS_MAX = 8
 
 
 def is_efferent_database(source: SourceDatabase) -> bool:
@@ -44,24 +54,61 @@ def is_efferent_database(source: SourceDatabase) -> bool:
     return all(columns <= set(source.columns(table)) for table, columns in _NEEDED.items())
 
 
-def read_sessions(source: SourceDatabase) -> Iterator[ForeignSession]:
-    """Yield the conversations of a database, and the sub-agents of its context tree."""
+def read_sessions(source: SourceDatabase, is_known: IsKnown | None = None) -> Iterator[ForeignSession]:
+    """Yield the conversations of a database, and the sub-agents of its context tree.
+
+    `is_known` says which entries are stored. With it, a model that was set later has its place among the messages.
+    """
     nodes = {text_of(row.get("id")): row for row in _rows(source, "context_nodes", order="created_at")}
-    callers = _callers(source, nodes) if nodes else {}
+    tree = _Tree(source, nodes, _callers(source, nodes) if nodes else {})
     version = _version(source)
     seen = set()
     for row in _rows(source, "conversations", order="created_at"):
         identity = text_of(row.get("id"))
         if identity and identity not in seen:
             seen.add(identity)
-            yield _conversation(source, identity, row, callers, version)
+            yield _conversation(tree, identity, row, version, is_known)
     for identity in _orphans(source, ("messages", "checkpoints", "gate_verdicts"), "conversation_id", seen):
-        yield _conversation(source, identity, None, callers, version)
+        yield _conversation(tree, identity, {}, version, is_known)
     for identity, row in nodes.items():
         if identity:
-            yield _node(source, identity, row, callers, version)
+            yield _node(tree, identity, row, version)
     for identity in _orphans(source, ("context_messages",), "node_id", set(nodes)):
-        yield _node(source, identity, {}, callers, version)
+        yield _node(tree, identity, {}, version)
+
+
+class _Tree:
+    """The context tree of a database: its nodes, what started each of them, and which rows are copies."""
+
+    def __init__(self, source: SourceDatabase, nodes: dict[str, Row], callers: dict[str, tuple[str, str]]) -> None:
+        self.source = source
+        self.callers = callers
+        self._nodes = nodes
+        self._children: dict[str, set[str]] = {}
+        for node, (caller, _) in callers.items():
+            self._children.setdefault(caller, set()).add(node)
+
+    def children(self, session: str) -> frozenset[str]:
+        """Return the nodes that a session has started."""
+        return frozenset(self._children.get(session, ()))
+
+    def messages(self, node: str, depth: int = 0) -> Iterator[Row]:
+        """Yield the rows of a node. A row that is a copy has the id of the row that it is a copy of."""
+        original, count = self._selection(node)
+        copied: Iterator[Row] = iter(())
+        if original and depth < _SELECTIONS_MAX:
+            copied = itertools.islice(self.messages(original, depth + 1), count)
+        for row in _rows(self.source, "context_messages", where={"node_id": node}, order="position"):
+            other = next(copied, None)
+            is_copy = other is not None and all(row.get(column) == other.get(column) for column in _COPIED)
+            yield {**row, "id": other["id"]} if other is not None and is_copy else row
+
+    def _selection(self, node: str) -> tuple[str, int]:
+        """Return the node whose first rows were copied into a node, and how many."""
+        seed = object_of(json_cell(self._nodes.get(node, {}).get("seed"), 0))
+        original = text_of(seed.get("sourceNodeId"))
+        is_selection = seed.get("kind") == "selection" and original in self._nodes and original != node
+        return (original, count_of(seed.get("turnCount")) or 0) if is_selection else ("", 0)
 
 
 def _rows(source: SourceDatabase, table: str, *, where: JsonObject | None = None, order: str = "") -> Iterator[Row]:
@@ -106,11 +153,10 @@ def _callers(source: SourceDatabase, nodes: dict[str, Row]) -> dict[str, tuple[s
     return found
 
 
-def _conversation(
-    source: SourceDatabase, identity: str, row: Row | None, callers: dict[str, tuple[str, str]], version: str
-) -> ForeignSession:
-    lasting = {key: value for key, value in (row or {}).items() if key not in _CHANGING and value is not None}
-    provider, model = _model(text_of((row or {}).get("model")))
+def _conversation(tree: _Tree, identity: str, row: Row, version: str, is_known: IsKnown | None) -> ForeignSession:
+    source = tree.source
+    lasting = {key: value for key, value in row.items() if key not in _CHANGING and value is not None}
+    provider, model = _model(text_of(row.get("model")))
     of_session = {"conversation_id": identity}
     rows = SessionRows(
         id=identity,
@@ -119,39 +165,39 @@ def _conversation(
         messages=_rows(source, "messages", where=of_session, order="position"),
         checkpoints=list(_rows(source, "checkpoints", where=of_session, order="message_position")),
         verdicts=list(_rows(source, "gate_verdicts", where=of_session, order="created_at")),
-        children=_children(identity, callers),
+        children=tree.children(identity),
+        model=ModelChange(model=model, provider=provider) if model else None,
+        is_known=is_known,
     )
     return ForeignSession(
         origin=SessionOrigin(tool=TOOL, id=identity, path=source.path, version=version),
         items=session_items(rows),
-        started_ms=_started_ms(row or {}),
+        started_ms=_started_ms(row),
         agent=TOOL,
-        cwd=text_of((row or {}).get("workspace_dir")),
-        title=text_of((row or {}).get("title")).strip() or None,
+        cwd=text_of(row.get("workspace_dir")),
+        title=text_of(row.get("title")).strip() or None,
         provider=provider,
         model=model,
     )
 
 
-def _node(
-    source: SourceDatabase, identity: str, row: Row, callers: dict[str, tuple[str, str]], version: str
-) -> ForeignSession:
+def _node(tree: _Tree, identity: str, row: Row, version: str) -> ForeignSession:
     above = text_of(row.get("parent_id")) or text_of(row.get("root_conversation_id"))
-    parent, call = callers.get(identity, (above, ""))
+    parent, call = tree.callers.get(identity, (above, ""))
     outcome = {key: row[key] for key in row if key in _OUTCOME - {"title"} and row[key] is not None}
     rows = SessionRows(
         id=identity,
         kind="context_node",
         root={key: value for key, value in row.items() if key not in _OUTCOME and value is not None},
-        messages=_rows(source, "context_messages", where={"node_id": identity}, order="position"),
+        messages=tree.messages(identity),
         outcome=outcome if count_of(row.get("ended_at")) is not None else {},
-        children=_children(identity, callers),
+        children=tree.children(identity),
     )
     return ForeignSession(
         origin=SessionOrigin(
             tool=TOOL,
             id=identity,
-            path=source.path,
+            path=tree.source.path,
             version=version,
             parent=parent,
             parent_call=call,
@@ -163,10 +209,6 @@ def _node(
         cwd=text_of(row.get("folder")),
         title=text_of(row.get("title")).strip() or None,
     )
-
-
-def _children(session: str, callers: dict[str, tuple[str, str]]) -> frozenset[str]:
-    return frozenset(node for node, (caller, _) in callers.items() if caller == session)
 
 
 def _model(name: str) -> tuple[str | None, str | None]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.exchange.message_lists.shapes import RESPONSES_REQUEST
 from wakelog.exchange.writing import (
     Losses,
     SessionToWrite,
@@ -24,6 +25,25 @@ from wakelog.providers.requests import IMAGE_TYPES, media_type_of
 _NOTHING_LIKE_IT = "a list of messages has nothing like it"
 _AS_USER = "it is a message of the user"
 _SYSTEM_SEPARATOR = "\n\n"
+_OTHER_FIELDS = "it is one of Responses, and the list is for Chat Completions"
+_SHARED_FIELDS = frozenset(
+    (
+        "metadata",
+        "model",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream",
+        "temperature",
+        "top_logprobs",
+        "top_p",
+        "user",
+    )
+)
+# What the data bound to a text says besides the text: a block or item of another type, and sources.
+_BOUND_CONTENT = ("type", "item", "citations", "annotations")
 
 
 class RequestContext(msgspec.Struct, frozen=True):
@@ -43,19 +63,25 @@ def request_context(session: SessionToWrite, tool: str, losses: Losses) -> Reque
     sent = frozenset(context.entry_ids)
     active = frozenset(entry.id for entry in active_part(Branch(nodes=entries)).nodes)
     fields: JsonObject = {}
+    has_begun = False
     for node in branch:
         if (found := _fields(node, tool)) is not None:
             if fields:
                 losses.add(kind_of(node), "it replaces the settings of an earlier request")
             fields = found
         elif node.id in sent:
+            has_begun = True
             _count_sent(node, losses)
-        elif not _system_text(node):
+        elif _system_text(node):
+            if has_begun:
+                losses.add("system message", "it is at the beginning, before what was said before it")
+        else:
             is_replaced = node.id not in active
             losses.add(kind_of(node), "a compaction replaced it" if is_replaced else _NOTHING_LIKE_IT)
     _count_open_calls(branch, sent, losses)
     system = [text for node in branch if (text := _system_text(node))]
-    return RequestContext(context.messages, _SYSTEM_SEPARATOR.join(system), fields)
+    instructions, fields = _of_chat(fields, losses) if "input" in fields else ("", fields)
+    return RequestContext(context.messages, _SYSTEM_SEPARATOR.join(filter(None, (instructions, *system))), fields)
 
 
 def written(session: SessionToWrite, tool: str, document: JsonObject, losses: Losses) -> WrittenSession:
@@ -80,9 +106,38 @@ def _system_text(node: WrittenNode) -> str:
 
 
 def _fields(node: WrittenNode, tool: str) -> JsonObject | None:
-    """Return the other fields of an imported request for the same API: the model, tools, settings."""
-    is_request = isinstance(node, Custom) and node.custom_type == f"{tool}:request"
-    return node.data if is_request and isinstance(node, Custom) and isinstance(node.data, dict) else None
+    """Return the other fields of an imported request for the same API: the model, tools, settings.
+
+    Those of a Responses request have `input` among them.
+    """
+    if not isinstance(node, Custom) or not isinstance(node.data, dict):
+        return None
+    if node.custom_type == f"{tool}:{RESPONSES_REQUEST}":
+        return {**node.data, "input": None}
+    return node.data if node.custom_type == f"{tool}:request" else None
+
+
+def _of_chat(fields: JsonObject, losses: Losses) -> tuple[str, JsonObject]:
+    """Return the instructions of a Responses request, and the fields that Chat Completions takes as well."""
+    given = {key: value for key, value in fields.items() if key != "input" and value is not None}
+    instructions, tools = given.pop("instructions", ""), given.pop("tools", [])
+    if not isinstance(instructions, str):
+        given["instructions"], instructions = instructions, ""
+    taken = {key: value for key, value in given.items() if _is_shared(key, value)}
+    for key in (key for key in given if key not in taken):
+        losses.add(f"field {key} of a request", _OTHER_FIELDS)
+    if not isinstance(tools, list):
+        losses.add("field tools of a request", _OTHER_FIELDS)
+        return instructions, taken
+    functions = [tool for tool in tools if isinstance(tool, dict) and tool.get("type") == "function"]
+    if len(functions) < len(tools):
+        losses.add("tool of a request", "Chat Completions has functions only", len(tools) - len(functions))
+    chat = [{"type": "function", "function": {key: tool[key] for key in tool if key != "type"}} for tool in functions]
+    return instructions, {**taken, **({"tools": chat} if chat else {})}
+
+
+def _is_shared(key: str, value: Any) -> bool:
+    return key in _SHARED_FIELDS or (key == "tool_choice" and isinstance(value, str))
 
 
 # ── losses ───────────────────────────────────────────────────────────────────────────────────────
@@ -148,22 +203,37 @@ def count_thinking(messages: tuple[ContextMessage, ...], kept: int, losses: Loss
         losses.add("thinking", "only the model that made it, of this API, takes it back", parts - kept)
 
 
-def count_inputs(messages: tuple[ContextMessage, ...], losses: Losses) -> None:
-    """Count inputs of calls that are not objects."""
-    for message in messages:
-        for part in message.content:
-            if isinstance(part, ToolCall) and not isinstance(part.input, dict):
-                losses.add("tool call", "the API takes objects only: the input is wrapped in one")
+def count_inputs(messages: tuple[ContextMessage, ...], losses: Losses, *, free: int = 0) -> None:
+    """Count inputs of calls that are not objects, except those that are sent as free text."""
+    calls = [part for message in messages for part in message.content if isinstance(part, ToolCall)]
+    wrapped = sum(not isinstance(call.input, dict) for call in calls) - free
+    if wrapped > 0:
+        losses.add("tool call", "the API takes objects only: the input is wrapped in one", wrapped)
 
 
 def count_renamed(messages: tuple[ContextMessage, ...], wire: list[tuple[Any, Any]], losses: Losses) -> None:
-    """Count calls whose id or name is another one on the wire."""
-    calls = [part for message in messages for part in message.content if isinstance(part, ToolCall)]
-    for call, (wire_id, wire_name) in zip(calls, wire, strict=True):
+    """Count calls whose id or name is another one on the wire. Only replies have calls there."""
+    replies = [message for message in messages if message.role == "assistant"]
+    calls = [part for message in replies for part in message.content if isinstance(part, ToolCall)]
+    for call, (wire_id, wire_name) in zip(calls, wire, strict=False):
         if call.id != wire_id:
             losses.add("id of a tool call", "the API takes ids once, and of certain characters only")
         if call.name != wire_name:
             losses.add("name of a tool", "the API takes names of certain characters only")
+    others = sum(isinstance(part, ToolCall) for message in messages for part in message.content) - len(calls)
+    if others:
+        losses.add("tool call", "it is not in a reply", others)
+
+
+def count_bound(messages: tuple[ContextMessage, ...], sent: int, losses: Losses) -> None:
+    """Count what is bound to texts and not sent, such as a search or the sources of a text, given how much is sent."""
+    bound = sum(
+        isinstance(part, Text) and any((part.bound or {}).get(key) for key in _BOUND_CONTENT)
+        for message in messages
+        for part in message.content
+    )
+    if bound > sent:
+        losses.add("part of a reply", "only the model that made it, of this API, takes it back", bound - sent)
 
 
 def visible(text: str) -> bool:

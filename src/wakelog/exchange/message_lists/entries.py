@@ -4,22 +4,28 @@ Messages have no ids. An entry is identified by the session and a digest of its 
 list that has grown adds only what is new, and a list that differs from some message on is a branch there.
 
 Responses has no replies but items. Items of the model that follow each other are one reply: reasoning, then text, then
-calls. A text behind a text, or reasoning behind a text, begins the next one.
+calls. A text behind a text, or reasoning behind a text, begins the next one. If a list was imported before its last
+reply was complete, the items that follow are a reply of their own (`is_known`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.exchange.message_lists.parts import (
+    call_fields,
+    content_fields,
+    item_fields,
     item_parts,
     plain_part,
     plain_parts,
     reply_parts,
     stop_reason_of,
     text_field,
+    usage_fields,
     usage_of,
 )
 from wakelog.exchange.message_lists.shapes import (
@@ -28,6 +34,7 @@ from wakelog.exchange.message_lists.shapes import (
     MODEL_ITEM_TYPES,
     RESULT_TYPES,
     SYSTEM_ROLES,
+    TOOL,
     digest,
     is_message,
     without_cache_marks,
@@ -41,28 +48,27 @@ from wakelog.log.entry import Custom, KnownBody, Message
 _ITEMS_MAX = 1_000
 _REPLY_CONTENT = ("refusal", "tool_calls", "function_call", "reasoning", "reasoning_content")
 _KNOWN_FIELDS: Mapping[str, frozenset[str]] = {
-    "user": frozenset(("role", "content", "type", "id", "status")),
+    "user": frozenset(("role", "content", "type")),
     "tool": frozenset(("role", "content", "tool_call_id", "name")),
     "function": frozenset(("role", "content", "name")),
-    "assistant": frozenset(
-        ("role", "content", "type", "id", "model", "stop_reason", "usage", "status", "phase", *_REPLY_CONTENT)
-    ),
+    "assistant": frozenset(("role", "content", "type", "id", "model", "stop_reason", "usage", *_REPLY_CONTENT)),
 }
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, frozen=True):
     """A tool call that a result may name: its reply, and its id and name there."""
 
     reply_id: str
     call_id: str
     name: str
-    is_answered: bool = False
 
 
 class _OpenReply(msgspec.Struct):
     """A reply of Responses to which items may still be added."""
 
     parts: list[AnyPart] = []
+    fields: JsonObject = {}
+    """Fields of the items without a counterpart, by the number of the item."""
     items: int = 0
     after: str | None = None
     has_text: bool = False
@@ -79,23 +85,29 @@ class _OpenReply(msgspec.Struct):
 
 
 class ListReader:
-    """Turns the messages of one list into entries."""
+    """Turns the messages of one list for an API into entries. `is_known` says which entries are there already."""
 
-    def __init__(self, tool: str, session: str, model: str | None) -> None:
-        self._tool = tool
+    def __init__(
+        self, api: str, session: str, model: str | None, is_known: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self._api = api
         self._session = session
         self._model = model
+        self._is_known = is_known
         self._number = 0
         self._digest = ""
         self._parent = ""
-        self._calls: dict[str, list[_Call]] = {}
+        # The open calls of the last reply that has one with an id, by the id that results name.
+        self._calls: dict[str, deque[_Call]] = {}
         self._open: _OpenReply | None = None
 
-    def read(self, fields: JsonObject, records: Iterable[JsonRecord]) -> Iterator[ImportedItem]:
+    def read(
+        self, fields: JsonObject, records: Iterable[JsonRecord], *, kind: str = "request"
+    ) -> Iterator[ImportedItem]:
         """Yield the entries of a request's other fields, if there are any, and of its messages."""
         if fields:
             # Not part of the digests: a program may change a setting from one request to the next.
-            yield from self._placed([Custom(custom_type=f"{self._tool}:request", data=fields)], digest("", fields))
+            yield from self._placed([Custom(custom_type=f"{self._api}:{kind}", data=fields)], digest("", fields))
         for record in records:
             if isinstance(record, BadRecord):
                 yield record
@@ -103,6 +115,11 @@ class ListReader:
             message = without_cache_marks(record.value)
             if self._open is not None and not self._continues(message):
                 yield from self._close()
+            elif self._open is not None and self._is_known(self._entry_id(self._digest)):
+                # An earlier import has ended the reply here.
+                after = self._open.after
+                yield from self._close()
+                self._open = _OpenReply(parts=[], after=after)
             self._digest = digest(self._digest, message)
             self._number += 1
             yield from self._message(message)
@@ -123,7 +140,10 @@ class ListReader:
         kind = message.get("type")
         if kind in RESULT_TYPES:
             result = self._result(message["call_id"], plain_parts(message["output"]))
-            return self._placed([result], self._digest) if result else self._verbatim(str(kind), message)
+            if result is None:
+                return self._verbatim(str(kind), message)
+            named = {"id": message["id"]} if message.get("id") is not None else {}
+            return self._placed([result, *self._fields({**named, **item_fields(message)})], self._digest)
         if role == "assistant" or kind in CALL_TYPES | MODEL_ITEM_TYPES or kind == "reasoning":
             self._add_item(message)
             return iter(())
@@ -132,16 +152,15 @@ class ListReader:
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
     def _reply(self, message: JsonObject) -> Iterator[ImportedItem]:
-        is_plain = not message.get("tool_calls") and isinstance(message.get("content"), str)
-        if is_plain and message.keys() <= {"role", "content", "phase"}:
+        if _is_plain(message):
             # Responses takes such messages too, and calls may follow.
             self._open = self._open or _OpenReply()
             self._open.add(item_parts(message, None))
             return
         reply = Reply(
-            content=with_unique_call_ids(reply_parts(message)),
+            content=tuple(reply_parts(message)),
             model=text_field(message, "model") or self._model,
-            provider="anthropic" if self._tool == ANTHROPIC else "openai-chat",
+            provider="anthropic" if self._api == ANTHROPIC else "openai-chat",
             stop_reason=stop_reason_of(message),
             usage=usage_of(message.get("usage")),
             request_id=text_field(message, "id"),
@@ -162,19 +181,22 @@ class ListReader:
 
     def _add_item(self, item: JsonObject) -> None:
         self._open = self._open or _OpenReply()
+        if rest := item_fields(item):
+            self._open.fields[str(self._open.items)] = rest
         self._open.add(item_parts(item, self._open.after))
         if item.get("type") == "reasoning":
             self._open.after = text_field(item, "id")
 
     def _close(self) -> Iterator[ImportedItem]:
-        """Yield the open reply. Its id comes from its last item, so it is another one if more items come."""
+        """Yield the open reply. Its id comes from its last item."""
         reply, self._open = self._open, None
-        if reply is None:
+        if reply is None or not reply.items:
             return
         is_chat = reply.items == 1 and all(isinstance(part, Text) and not part.bound for part in reply.parts)
-        provider = "anthropic" if self._tool == ANTHROPIC else "openai-chat" if is_chat else "openai"
-        body = Reply(content=with_unique_call_ids(reply.parts), model=self._model, provider=provider)
-        yield from self._placed([Message(message=body)], self._digest, records=reply.items)
+        provider = "anthropic" if self._api == ANTHROPIC else "openai-chat" if is_chat else "openai"
+        body = Reply(content=tuple(reply.parts), model=self._model, provider=provider)
+        rest = self._fields({"items": reply.fields} if reply.fields else {})
+        yield from self._placed([Message(message=body), *rest], self._digest, records=reply.items)
 
     # ── users and results ────────────────────────────────────────────────────────────────────────
 
@@ -192,7 +214,7 @@ class ListReader:
                     parts = []
                 is_error = block.get("is_error") is True
                 found = self._result(block["tool_use_id"], plain_parts(block.get("content")), is_error=is_error)
-                bodies.append(found or Custom(custom_type=f"{self._tool}:tool_result", data=block))
+                bodies.append(found or Custom(custom_type=f"{self._api}:tool_result", data=block))
             else:
                 parts.append(plain_part(block))
         if parts or not bodies:
@@ -207,11 +229,11 @@ class ListReader:
         return self._placed([result, *self._rest(message)], self._digest)
 
     def _result(self, call_id: str, content: tuple[AnyPart, ...], *, is_error: bool = False) -> Message | None:
-        """Return the result of the last call with an id that has none yet; None if there is no such call."""
-        call = next((call for call in reversed(self._calls.get(call_id, ())) if not call.is_answered), None)
-        if call is None:
+        """Return the result of the first open call with an id in the last reply that has one; None if there is none."""
+        calls = self._calls.get(call_id)
+        if not calls:
             return None
-        call.is_answered = True
+        call = calls.popleft()
         return Message(
             message=ToolResult(
                 content=content,
@@ -229,24 +251,42 @@ class ListReader:
         """Return the fields of a message without a counterpart, as an entry behind it."""
         known = _KNOWN_FIELDS.get(str(message.get("role")), frozenset())
         rest = {key: value for key, value in message.items() if key not in known and value not in (None, [], {})}
-        return [Custom(custom_type=f"{self._tool}:fields", data=rest)] if rest else []
+        if message.get("role") == "assistant":
+            left = {"usage": usage_fields(message.get("usage")), "tool_calls": call_fields(message.get("tool_calls"))}
+            rest |= {key: value for key, value in left.items() if value not in (None, {})}
+        parts = content_fields(message.get("content"))
+        return self._fields(rest | ({"parts": parts} if parts else {}))
+
+    def _fields(self, rest: JsonObject) -> list[KnownBody]:
+        return [Custom(custom_type=f"{self._api}:fields", data=rest)] if rest else []
 
     def _verbatim(self, kind: str, message: JsonObject) -> Iterator[ImportedItem]:
-        return self._placed([Custom(custom_type=f"{self._tool}:{kind}", data=message)], self._digest)
+        return self._placed([Custom(custom_type=f"{self._api}:{kind}", data=message)], self._digest)
 
     def _placed(self, bodies: Iterable[KnownBody], key: str, *, records: int = 1) -> Iterator[ImportedItem]:
         """Yield entries with ids and parents. The first one accounts for the record."""
         for at, body in enumerate(bodies):
-            stamp = entry_id(self._tool, f"{self._session}:{self._number}:{key}" + (f":{at}" if at else ""))
-            placed = msgspec.structs.replace(body, id=stamp, parent_id=self._parent or None)
+            stamp = self._entry_id(key, at)
+            placed = msgspec.structs.replace(self._with_calls(body, stamp), id=stamp, parent_id=self._parent or None)
             yield ImportedEntry(placed, records=0 if at else records, is_verbatim=isinstance(body, Custom) and at == 0)
             self._parent = stamp
-            if isinstance(placed, Message) and isinstance(placed.message, Reply):
-                self._remember(stamp, placed.message.tool_calls)
 
-    def _remember(self, reply_id: str, calls: Iterable[ToolCall]) -> None:
-        for call in calls:
-            self._calls.setdefault(call.id, []).append(_Call(reply_id, call.id, call.name))
+    def _entry_id(self, key: str, at: int = 0) -> str:
+        """Return the id of an entry that the last message makes; `at` is its number among them."""
+        return entry_id(TOOL, f"{self._session}:{self._number}:{key}" + (f":{at}" if at else ""))
+
+    def _with_calls(self, body: KnownBody, reply_id: str) -> KnownBody:
+        """Return a reply with unique ids of its calls, remembered by the ids that results name; others as they are."""
+        if not isinstance(body, Message) or not isinstance(body.message, Reply):
+            return body
+        reply = body.message
+        unique = with_unique_call_ids(reply.parts)
+        found: dict[str, deque[_Call]] = {}
+        for given, call in zip(reply.parts, unique, strict=True):
+            if isinstance(given, ToolCall) and isinstance(call, ToolCall):
+                found.setdefault(given.id, deque()).append(_Call(reply_id, call.id, call.name))
+        self._calls.update(found)
+        return msgspec.structs.replace(body, message=msgspec.structs.replace(reply, content=unique))
 
 
 def _is_item(message: Mapping[str, Any]) -> bool:
@@ -258,4 +298,9 @@ def _is_item(message: Mapping[str, Any]) -> bool:
 
 def _is_open(message: Mapping[str, Any]) -> bool:
     """Return whether a message of the model may be one of several items of a reply."""
-    return _is_item(message) or message.keys() <= {"role", "content", "phase"}
+    return _is_item(message) or _is_plain(message)
+
+
+def _is_plain(message: Mapping[str, Any]) -> bool:
+    """Return whether a message of the model is nothing but a text."""
+    return isinstance(message.get("content"), str) and message.keys() <= {"role", "content", "phase"}

@@ -4,13 +4,39 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from wakelog.exchange.chains import part_fields
 from wakelog.exchange.message_lists.shapes import MODEL_ITEM_TYPES
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, UnknownPart, Usage
+from wakelog.providers.anthropic.messages_request import PLAIN_BLOCKS
 from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
 from wakelog.providers.openai.responses_request import SUMMARY_SEPARATOR
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _COUNT_MAX = 1 << 53
+_CHAT_COUNTS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details")
+_RESPONSES_COUNTS = ("input_tokens", "output_tokens", "input_tokens_details")
+_COUNTS = frozenset(
+    (*_CHAT_COUNTS[:2], *_RESPONSES_COUNTS[:2], "cache_read_input_tokens", "cache_creation_input_tokens")
+)
+_PART_FIELDS = {
+    "text": ("text", "citations"),
+    "input_text": ("text",),
+    "output_text": ("text", "annotations"),
+    "refusal": ("refusal",),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id", "content", "is_error"),
+    "image": ("source",),
+    "image_url": ("image_url",),
+    "input_image": ("image_url",),
+    "input_audio": ("input_audio",),
+}
+_ITEM_FIELDS = (
+    *("type", "role", "id", "phase", "content"),
+    *("call_id", "name", "arguments", "output"),
+    *("summary", "encrypted_content"),
+)
 _STOP_REASONS = {"end_turn": "stop", "tool_use": "tools", "max_tokens": "length"}
 
 
@@ -85,7 +111,7 @@ def _block(block: Any) -> AnyPart:
             return Text(text=text, bound=bound_as_json(Bound(refusal=True)))
         case {"type": "output_text" | "input_text" | "image" | "image_url" | "input_image" | "input_audio"}:
             return plain_part(block)
-        case {"type": str()}:
+        case {"type": str(kind)} if kind not in PLAIN_BLOCKS:
             return Text(text="", bound=block)
     return UnknownPart(part=block)
 
@@ -98,6 +124,46 @@ def _chat_call(call: Any) -> AnyPart:
         case {"id": str(call_id), "custom": {"name": str(name), **rest}}:
             return ToolCall(id=call_id, name=name, input=rest.get("input"), bound=bound_as_json(Bound(custom={})))
     return UnknownPart(part=call)
+
+
+def content_fields(content: Any) -> JsonObject:
+    """Return the fields of the parts of a message that no part of wakelog has, by the number of the part."""
+    rest: JsonObject = {}
+    for number, fields in part_fields(content if isinstance(content, list) else (), _PART_FIELDS).items():
+        if kept := {key: value for key, value in fields.items() if value not in ([], {})}:
+            rest[number] = kept
+    return rest
+
+
+def item_fields(item: JsonObject) -> JsonObject:
+    """Return the fields of an item of Responses that no part has. That it is complete is not worth an entry."""
+    kind = item.get("type")
+    if kind in MODEL_ITEM_TYPES or kind == "custom_tool_call":
+        return {}
+    known = (*_ITEM_FIELDS, *(("status",) if item.get("status") == "completed" else ()))
+    rest = {key: value for key, value in item.items() if key not in known and value not in (None, [], {})}
+    parts = content_fields(item.get("content")) if item.get("role") == "assistant" else {}
+    return rest | ({"parts": parts} if parts else {})
+
+
+def call_fields(calls: Any) -> JsonObject:
+    """Return the fields of the calls of a reply in Chat Completions that no part has, by the number of the call."""
+    rest: JsonObject = {}
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        kind = next((kind for kind in ("function", "custom") if _is_named(call, kind)), None)
+        if kind is None:
+            continue
+        known = ("id", kind, *(("type",) if call.get("type") == kind else ()))
+        fields = {key: value for key, value in call.items() if key not in known and value is not None}
+        given = {key: value for key, value in call[kind].items() if key not in ("name", "arguments", "input")}
+        if fields or given:
+            rest[str(number)] = fields | ({kind: given} if given else {})
+    return rest
+
+
+def _is_named(call: Any, kind: str) -> bool:
+    named = call.get(kind) if isinstance(call, dict) else None
+    return isinstance(named, dict) and isinstance(named.get("name"), str)
 
 
 def parsed_input(arguments: Any) -> tuple[Any, bool]:
@@ -118,15 +184,34 @@ def stop_reason_of(message: Mapping[str, Any]) -> str | None:
 
 
 def usage_of(usage: Any) -> Usage | None:
-    """Return the usage in a reply of Anthropic, whose input is without what was read from or written to a cache."""
-    if not isinstance(usage, dict):
+    """Return the usage in a reply; None if there is none, or nothing in it is known.
+
+    Anthropic counts what was read from or written to a cache apart from the input, OpenAI as a part of it.
+    """
+    if not isinstance(usage, dict) or not usage.keys() & _COUNTS:
         return None
+    is_chat = "prompt_tokens" in usage or "completion_tokens" in usage
+    given, made, details = _CHAT_COUNTS if is_chat else _RESPONSES_COUNTS
+    known = usage.get(details)
+    cached = min(_count(known, "cached_tokens"), _count(usage, given)) if isinstance(known, dict) else 0
     return Usage(
-        input_tokens=_count(usage, "input_tokens"),
-        output_tokens=_count(usage, "output_tokens"),
-        cache_read_tokens=_count(usage, "cache_read_input_tokens"),
+        input_tokens=_count(usage, given) - cached,
+        output_tokens=_count(usage, made),
+        cache_read_tokens=cached or _count(usage, "cache_read_input_tokens"),
         cache_write_tokens=_count(usage, "cache_creation_input_tokens"),
     )
+
+
+def usage_fields(usage: Any) -> Any:
+    """Return what `usage_of` leaves out; None if that is nothing."""
+    if not isinstance(usage, dict) or usage_of(usage) is None:
+        return usage
+    rest = {key: value for key, value in usage.items() if key not in _COUNTS and value not in (None, 0, [], {})}
+    for details in (_CHAT_COUNTS[2], _RESPONSES_COUNTS[2]):
+        if isinstance(known := rest.get(details), dict):
+            left = {key: value for key, value in known.items() if key != "cached_tokens" and value}
+            rest = {**rest, details: left} if left else {key: rest[key] for key in rest if key != details}
+    return rest or None
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

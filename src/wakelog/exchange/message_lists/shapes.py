@@ -11,7 +11,11 @@ from typing import Any
 
 from wakelog.log.content import JsonObject
 
+TOOL = "messages"
+"""What ids derive from. A list may be for another API than its first messages say, so that is no part of an id."""
 OPENAI, ANTHROPIC = "openai-messages", "anthropic-messages"
+RESPONSES_REQUEST = "responses_request"
+"""What the other fields of a request with `input` are kept as."""
 LIST_FIELDS = ("messages", "input")
 SYSTEM_ROLES = ("system", "developer")
 RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
@@ -103,8 +107,7 @@ def is_message_list(head: Sequence[Any]) -> bool:
 def api_of(fields: Mapping[str, Any], first: Sequence[Mapping[str, Any]]) -> str:
     """Return which API a list is for, by the other fields of its request and its first messages.
 
-    Where both would take them, it is the list of OpenAI. Only the beginning counts, so that a list that has grown is
-    for the same API.
+    Where both would take them, it is the list of OpenAI.
     """
     model = fields.get("model")
     if isinstance(fields.get("input"), list) or "input" in fields:

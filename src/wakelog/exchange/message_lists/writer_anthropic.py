@@ -6,6 +6,7 @@ is applied, roles alternate, and every tool call has its result in the next mess
 
 from wakelog.exchange.message_lists.context import (
     count_blank,
+    count_bound,
     count_inputs,
     count_media,
     count_renamed,
@@ -17,9 +18,11 @@ from wakelog.exchange.message_lists.shapes import ANTHROPIC
 from wakelog.exchange.writing import Losses, SessionToWrite, WrittenSession
 from wakelog.log.content import JsonObject, Media
 from wakelog.projections.context import ContextMessage
+from wakelog.providers.anthropic.messages_request import PLAIN_BLOCKS
 from wakelog.recording.requests import anthropic_messages
 
 _REASONING = ("thinking", "redacted_thinking")
+_COMMON = (*PLAIN_BLOCKS, "tool_result", "image")
 
 
 def write_session(session: SessionToWrite) -> WrittenSession:
@@ -32,7 +35,9 @@ def write_session(session: SessionToWrite) -> WrittenSession:
     count_media(context.messages, losses, audio=False)
     count_inputs(context.messages, losses)
     count_blank(context.messages, losses)
-    calls = [(block["id"], block["name"]) for block in blocks if block["type"] == "tool_use"]
+    is_bound = [block["type"] not in _COMMON or bool(block.get("citations")) for block in blocks]
+    count_bound(context.messages, sum(is_bound), losses)
+    calls = [(block.get("id"), block.get("name")) for block in blocks if block["type"] == "tool_use"]
     count_renamed(context.messages, calls, losses)
     _count_joined(context.messages, losses)
     document: JsonObject = {**context.fields, "messages": messages}

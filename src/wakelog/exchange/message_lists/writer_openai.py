@@ -7,6 +7,7 @@ is applied, and every tool call has its result behind it.
 import msgspec
 
 from wakelog.exchange.message_lists.context import (
+    count_bound,
     count_inputs,
     count_media,
     count_renamed,
@@ -33,9 +34,10 @@ def write_session(session: SessionToWrite) -> WrittenSession:
     )
     # Recordings are taken by models with audio in their name only, and which model it will be is not known.
     count_media(context.messages, losses, audio=False)
-    count_inputs(context.messages, losses)
+    count_bound(context.messages, 0, losses)
     calls = [call for message in messages for call in message.get("tool_calls", ())]
-    count_renamed(context.messages, [(call["id"], call["function"]["name"]) for call in calls], losses)
+    count_inputs(context.messages, losses, free=sum(call["type"] == "custom" for call in calls))
+    count_renamed(context.messages, [(call["id"], call[call["type"]]["name"]) for call in calls], losses)
     _count_results(context.messages, losses)
     return written(session, OPENAI, {**context.fields, "messages": messages}, losses)
 

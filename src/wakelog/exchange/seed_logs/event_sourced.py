@@ -5,11 +5,13 @@ Every event has `ts`, `type`, `id` and `payload`. What becomes what:
   become a `call` entry: wakelog would take the tool calls of the reply for its own, and could run them.
 - `GEN_START`, `GEN_CHUNK`, `GEN_COMPLETE`: one reply. `TOOL_INVOKED` ends a reply with the text so far and the call,
   and is the start of the tool run; what is generated afterwards is the next reply. `TOOL_RESULT`: the result.
-- The text of a generation that has not ended is a `partial` entry, which counts until its reply is there.
+- The text of a generation that has not ended is a `partial` entry, which counts until its reply is there. A tool call
+  behind the next message or model call does not belong to it.
 - `GEN_RESUMED`: the text so far as `partial`, and `resumed`. `GEN_SENT`: `sent`.
 - `TOOL_FAILED_UNCERTAIN`: a result with the status `unknown`. Events of other types are kept verbatim; so is
   `SESSION_TERMINATED`, because a terminated session takes no more events.
-A log does not name its session: it is identified by its first event, unless events have a `session_id`.
+A log does not name its session: it is identified by its first event, unless events have a `session_id`. Events of other
+sessions than the first are kept verbatim.
 """
 
 import hashlib
@@ -101,6 +103,10 @@ class _EventReader:
         self._time = ""
         self._model: str | None = None
         self._generations: dict[str, _Generation] = {}
+        self._current = ""
+        """The generation that a tool call belongs to; empty if none is going on."""
+        self._own = ""
+        """The `session_id` of the events of this session."""
         self._sent_as: dict[str, str] = {}
 
     def read(self, source: SourceFile) -> Iterator[ImportedItem]:
@@ -119,6 +125,12 @@ class _EventReader:
 
     def _event(self, event: JsonObject, payload: JsonObject, key: str) -> list[ImportedItem] | None:
         """Return the entries of an event; None if it has to be kept as it is."""
+        session = text_of(event.get("session_id"))
+        self._own = self._own or session
+        if session not in ("", self._own):
+            return None
+        if event.get("type") in ("MESSAGE_RECEIVED", "LLM_CALLED"):
+            self._current = ""
         match event.get("type"):
             case "MESSAGE_RECEIVED" if payload.get("role", "user") == "user" and isinstance(payload.get("text"), str):
                 prompt = Prompt(content=(Text(text=payload["text"]),) if payload["text"] else ())
@@ -148,11 +160,13 @@ class _EventReader:
             return self._sent(event, payload, key, message)
         generation = self._generations.get(message)
         if kind == "GEN_RESUMED":
+            self._current = message
             return self._resumed(event, payload, key, generation)
         if kind == "GEN_CHUNK" and not isinstance(payload.get("delta"), str):
             return None
         if generation is None:
             generation = self._generations[message] = _Generation(message, self._chain.tip, pieces=[], fields={})
+        self._current = message if kind != "GEN_COMPLETE" else self._current
         generation.events += 1
         if kind == "GEN_CHUNK":
             generation.parent = generation.parent if generation.pieces else self._chain.tip
@@ -232,7 +246,7 @@ class _EventReader:
     def _invoked(self, event: JsonObject, payload: JsonObject, key: str) -> list[ImportedItem]:
         """Return a reply with the text generated so far and the call, and the start of the tool run."""
         call = tool_call(payload["call_id"], payload["name"], payload.get("args"))
-        generation = next(reversed(self._generations.values()), None)
+        generation = self._generations.get(self._current)
         if generation is not None:
             generation.events += 1
             reply = self._reply(generation, (call,), None)

@@ -5,15 +5,15 @@ Every record has `schema_version`, `seq`, `time` and `type`. What becomes what:
 - `context`: a `context` entry with its sources. `user`: a prompt. `session_renamed`: a new title.
 - `tool_started`: a reply with this one call, and its start. The document has no other record of a call, so that each is
   a reply of its own. `tool_finished`: the result.
-- `reasoning_finished`: the thinking of the next reply. `assistant_finished`: a reply. `assistant_started` is kept
-  verbatim; its model is that of the reply with the same `message_id`.
+- `reasoning_finished`: the thinking of the next reply, or verbatim if the turn ends before one. `assistant_finished`: a
+  reply. `assistant_started` is kept verbatim; its model is that of the reply with the same `message_id`.
 - `cancelled` and `failed`: the entries of these names. Records of other types are kept verbatim.
 A `turn_id` is kept with the prompt that begins the turn, and elsewhere only if it is another one.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wakelog.exchange.chains import EntryChain, count_of, object_of, output_parts, text_of, tool_call, without
@@ -47,12 +47,16 @@ _STATUSES: dict[str, ToolStatus] = {
     "ok": "ok",
     "completed": "ok",
     "success": "ok",
+    "error": "error",
+    "failed": "error",
     "cancelled": "interrupted",
     "interrupted": "interrupted",
     "skipped": "skipped",
     "denied": "denied",
     "unknown": "unknown",
 }
+_USAGE_FIELDS = ("input", "output", "cache_read", "cache_write")
+_ENDS_OF_TURNS = ("cancelled", "failed", "user")
 _SOURCE_FIELDS = ("kind", "path", "scope", "hash", "bytes", "truncated", "error")
 
 
@@ -114,7 +118,8 @@ class _RecordReader:
         self._chain = EntryChain(TOOL, session)
         self._time = ""
         self._turn: object = None
-        self._thinking: list[Thinking] = []
+        self._reasoning: list[tuple[JsonObject, str]] = []
+        """Records of reasoning whose reply has not come yet, with their keys."""
         self._started: dict[str, JsonObject] = {}
 
     def read(self, source: SourceFile) -> Iterator[ImportedItem]:
@@ -128,32 +133,43 @@ class _RecordReader:
             seq = record.get("seq")
             key = f"{self._session}:{seq if isinstance(seq, int) else f'record {number}'}"
             yield from self._record(record, key)
-        if self._thinking:
+        if self._reasoning:
             reason = "the reply that it belongs to is not in the log yet"
-            yield SkippedRecords("reasoning_finished", len(self._thinking), reason)
+            yield SkippedRecords("reasoning_finished", len(self._reasoning), reason)
 
     def _record(self, record: JsonObject, key: str) -> Iterator[ImportedItem]:
         match record:
-            case {"type": "reasoning_finished", "text": str(text)}:
-                self._thinking.append(Thinking(thinking=text))
+            case {"type": "reasoning_finished", "text": str()}:
+                self._reasoning.append((record, key))
             case {"type": "tool_started", "call_id": str(call_id), "name": str(name)}:
                 call = tool_call(call_id, name, record.get("input"))
-                entry = self._reply(Reply(content=(*self._thinking, call)), key)
+                entry, *fields = self._reply(Reply(content=(*self._thinking, call)), key)
                 yield entry
                 started = ToolStarted(reply_id=entry.body.id, tool_call_id=call_id or "call", name=name)
                 yield self._chain.add(started, f"{key}:started", self._time, parent=entry.body.id)
+                yield from fields
                 yield from self._fields(record, key, "call_id", "name", "input")
             case {"type": "assistant_finished"} if isinstance(record.get("text"), str | None):
-                yield self._reply(self._finished(record), key)
+                yield from self._reply(self._finished(record), key)
                 known = ("message_id", "text", "usage", "model", "provider", "finish_reason", "request_id")
-                yield from self._fields(record, key, *known)
+                left = {"usage": _usage_rest(record.get("usage"))}
+                yield from self._fields(record, key, *known, left=left)
             case {"type": "assistant_started", "message_id": str(message)}:
                 self._started[message] = record
                 yield self._chain.verbatim("assistant_started", record, key, self._time)
             case _:
                 yield from self._other(record, key)
 
+    @property
+    def _thinking(self) -> Iterator[Thinking]:
+        """The thinking of the next reply."""
+        return (Thinking(thinking=record["text"]) for record, _ in self._reasoning)
+
     def _other(self, record: JsonObject, key: str) -> Iterator[ImportedItem]:
+        if record.get("type") in _ENDS_OF_TURNS:
+            for reasoning, own_key in self._reasoning:
+                yield self._chain.verbatim("reasoning_finished", reasoning, own_key, self._time)
+            self._reasoning = []
         body, known = self._body(record)
         if body is None:
             yield self._chain.verbatim(record.get("type"), record, key, self._time)
@@ -161,7 +177,8 @@ class _RecordReader:
         if record["type"] == "user":
             self._turn = record.get("turn_id")
         yield self._chain.add(body, key, self._time, records=1)
-        yield from self._fields(record, key, *known)
+        is_unknown = record["type"] == "tool_finished" and record.get("status") not in (None, *_STATUSES)
+        yield from self._fields(record, key, *known, left={"status": record.get("status")} if is_unknown else {})
 
     def _body(self, record: JsonObject) -> tuple[KnownBody | None, tuple[str, ...]]:
         """Return the entry of a record and the fields in it; None if the record has to be kept as it is."""
@@ -189,16 +206,22 @@ class _RecordReader:
                 return SessionRenamed(title=title), ("title",)
         return None, ()
 
-    def _fields(self, record: JsonObject, key: str, *known: str) -> list[ImportedEntry]:
-        rest = without(record, *_ENVELOPE, *known)
+    def _fields(
+        self, record: JsonObject, key: str, *known: str, left: Mapping[str, Any] | None = None
+    ) -> list[ImportedEntry]:
+        """Return the fields of a record that are not known, and what is left of those that are."""
+        rest = without(record, *_ENVELOPE, *known) | without(left or {})
         is_own_turn = record.get("turn_id") == self._turn and record.get("type") != "user"
         turn = {} if is_own_turn or record.get("turn_id") is None else {"turn_id": record["turn_id"]}
         return self._chain.fields({**turn, **rest}, key, self._time)
 
-    def _reply(self, reply: Reply, key: str) -> ImportedEntry:
-        """Return the entry of a reply, which accounts for the reasoning before it, too."""
-        records, self._thinking = 1 + len(self._thinking), []
-        return self._chain.add(Message(message=reply), key, self._time, records=records)
+    def _reply(self, reply: Reply, key: str) -> list[ImportedEntry]:
+        """Return the entry of a reply, which accounts for the reasoning before it, too, and other fields of that."""
+        reasoning, self._reasoning = self._reasoning, []
+        made = [self._chain.add(Message(message=reply), key, self._time, records=1 + len(reasoning))]
+        for record, own_key in reasoning:
+            made += self._fields(record, own_key, "text")
+        return made
 
     def _finished(self, record: JsonObject) -> Reply:
         started = self._started.pop(text_of(record.get("message_id")), {})
@@ -216,7 +239,7 @@ class _RecordReader:
         call = self._chain.call(call_id)
         if call is None:
             return None
-        status = _STATUSES.get(text_of(record.get("status")), "error")
+        status = _status(record)
         output = record.get("output")
         is_truncated = record.get("truncated") is True or object_of(output).get("truncated") is True
         result = ToolResult(
@@ -225,11 +248,18 @@ class _RecordReader:
             tool_name=call.name,
             reply_id=call.reply_id,
             status=status,
-            is_error=status != "ok",
+            is_error=status not in ("ok", None),
             duration_ms=count_of(record.get("duration_ms")),
             truncated=is_truncated,
         )
         return Message(message=result)
+
+
+def _status(record: JsonObject) -> ToolStatus | None:
+    """Return how a tool run ended; None if the record does not say."""
+    if record.get("status") is None:
+        return "error" if record.get("error") else None
+    return _STATUSES.get(text_of(record["status"]), "error")
 
 
 def _is_source(source: Any) -> bool:
@@ -266,3 +296,10 @@ def _usage(usage: Any) -> Usage | None:
         cache_read_tokens=count_of(usage.get("cache_read")) or 0,
         cache_write_tokens=count_of(usage.get("cache_write")) or 0,
     )
+
+
+def _usage_rest(usage: Any) -> Any:
+    """Return what is left of a usage; None if that is nothing."""
+    if not isinstance(usage, dict):
+        return usage
+    return {key: usage[key] for key in usage if key not in _USAGE_FIELDS or count_of(usage[key]) is None} or None
