@@ -185,16 +185,12 @@ def _item_id(item: JsonObject) -> str | None:
     return text_of(item.get("id")) or None
 
 
-def identity_of(item: JsonObject) -> str | None:
-    """Return what identifies an item in every file that it is copied to: its id, or the id of its call."""
-    named = text_of(item.get("id")) or text_of(item.get("call_id"))
-    return f"{item.get('type')}:{named}" if named else None
-
-
 def key_of(item: JsonObject) -> str:
-    """Return what an item is compared by with other items of the same file: its identity, or a hash of its texts."""
+    """Return what an item is compared by with other items of the same file: an id, or a hash of its texts."""
+    if named := text_of(item.get("id")) or text_of(item.get("call_id")):
+        return f"{item.get('type')}:{named}"
     texts = (*_texts(item.get("summary")), *_texts(item.get("content")), text_of(item.get("encrypted_content")))
-    return identity_of(item) or f"{item.get('type')}:{item.get('role')}:{hash(texts)}"
+    return f"{item.get('type')}:{item.get('role')}:{hash(texts)}"
 
 
 def displayed_texts(item: JsonObject) -> Iterator[str]:

@@ -15,17 +15,18 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.codex.items import ITEM_TYPES, identity_of, text_of
+from wakelog.exchange.codex.items import ITEM_TYPES, text_of
 from wakelog.exchange.records import BadRecord, SourceFile, decode_document, json_records
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import JsonObject
 from wakelog.log.ids import digest_of
-from wakelog.log.timestamps import iso_timestamp, parse_ms
+from wakelog.log.timestamps import parse_ms
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _UUID_WITH_TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _NAMED_THREAD = re.compile(rf"({_UUID})(?:_{_UUID})?\.jsonl?(?:\.zst)?\Z", re.IGNORECASE)
 _NAME_CHARS = 80
+_BASE_KEYS = ("thread_id", "end_ordinal_exclusive", "end_byte_offset")
 # How many files one after the other a history may be spread over, and in how many records a header is looked for.
 _BASES_MAX = 100
 _HEADER_RECORDS = 200
@@ -42,7 +43,7 @@ class Line(msgspec.Struct, frozen=True):
     offset: int = 0
     ordinal: int | None = None
     origin: str = ""
-    """When the session began that a header is about."""
+    """The session that a header is about, and where its history is: a part of the ids of the lines behind it."""
 
     @property
     def name(self) -> str:
@@ -55,8 +56,8 @@ class Line(msgspec.Struct, frozen=True):
         """What identifies the record in every file that it is copied to; None if nothing does."""
         payload = self.payload
         match self.kind, payload.get("type"):
-            case "response_item", _:
-                return identity_of(payload)
+            case "response_item", str(kind):
+                return f"{kind}:{payload['id']}" if text_of(payload.get("id")) else None
             case "session_meta" | "session", _:
                 named = payload.get("id")
             case "token_usage_record", _:
@@ -126,6 +127,13 @@ def _header(meta: JsonObject, written: Any) -> Header:
 
 def _started_ms(meta: JsonObject) -> int:
     return started_ms_of(text_of(meta.get("id"))) or max(0, parse_ms(text_of(meta.get("timestamp"))) or 0)
+
+
+def _origin_of(meta: JsonObject) -> str:
+    """Return what a header has in every copy, and no other header has, also not that of a reverted thread."""
+    base = _object(meta.get("history_base"))
+    known = (meta.get("id"), meta.get("timestamp"), *(base.get(key) for key in _BASE_KEYS))
+    return repr([each if isinstance(each, str | int) else None for each in known])
 
 
 def _is_bare_header(value: JsonObject) -> bool:
@@ -202,7 +210,7 @@ def _line(value: JsonObject, header: Header, offset: int) -> Line:
             value.get("timestamp"),
             offset,
             ordinal if isinstance(ordinal, int) else None,
-            iso_timestamp(_started_ms(payload)) if kind == "session_meta" else "",
+            _origin_of(payload) if kind == "session_meta" else "",
         )
     return _bare_line(value, place, offset)
 
@@ -211,9 +219,7 @@ def _bare_line(value: JsonObject, place: str, offset: int) -> Line:
     """Return a record without an envelope: a header, a response item, or anything else under its own type."""
     kind = value.get("type")
     if _is_bare_header(value):
-        return Line(
-            "session", value, value, place, value["timestamp"], offset, origin=iso_timestamp(_started_ms(value))
-        )
+        return Line("session", value, value, place, value["timestamp"], offset, origin=_origin_of(value))
     if isinstance(kind, str) and kind in ITEM_TYPES and "payload" not in value:
         return Line("response_item", value, value, place, value.get("timestamp"), offset)
     named = kind if isinstance(kind, str) else value.get("record_type")
@@ -245,8 +251,8 @@ def is_document(value: Any) -> bool:
 def document_lines(document: JsonObject, header: Header) -> Iterator[LineItem]:
     """Yield the session and the items of a document as lines; all of them have the time of the session."""
     session: JsonObject = document["session"]
-    origin = iso_timestamp(header.started_ms)
-    yield Line("session", session, session, f"{header.owner}:session", session.get("timestamp"), origin=origin)
+    place = f"{header.owner}:session"
+    yield Line("session", session, session, place, session.get("timestamp"), origin=_origin_of(session))
     for number, item in enumerate(document["items"]):
         if isinstance(item, dict):
             yield _bare_line(item, f"{header.owner}:{number}", 0)

@@ -5,7 +5,7 @@
 and what may change when a file has grown.
 
 - A file is one session; a sub-agent has a file of its own and names its parent. A `Spawned` entry in the parent names
-  the child by the time in its id, so a child whose id holds no time has none.
+  the session of the child, whose id derives from that of its thread.
 - A fork that copied its history begins with its own header and goes on with that of its ancestor; copied items have the
   same ids in both. A fork by `history_base` begins with the entries of the file that it names.
 - A rollback moves the head before the dropped prompts; these stay as a branch.
@@ -16,7 +16,7 @@ and what may change when a file has grown.
 - A reverted thread has two files with the same id: two sources of one session.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -47,6 +47,9 @@ __all__ = [
     "titles_from_index",
     "why_refused",
 ]
+
+TAKES_KNOWN_ENTRIES = True
+"""`read_sessions` must be told which entries are stored, so that a reply that has grown continues in a new one."""
 
 _KINDS = frozenset(
     {
@@ -101,8 +104,11 @@ def is_state_database(tables: Mapping[str, Sequence[str]]) -> bool:
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
-    """Yield the session of a rollout; `UsageError` for `history.jsonl`, which is not a transcript."""
+def read_sessions(source: SourceFile, is_known: Callable[[str], bool] | None = None) -> Iterator[ForeignSession]:
+    """Yield the session of a rollout; `UsageError` for `history.jsonl`, which is not a transcript.
+
+    `is_known` says which entries an earlier import of the same session has made: a reply ends where it ended then.
+    """
     if reason := why_refused(_head(source)):
         raise UsageError(f"{source.path}: {reason}", hint="import the rollouts in the folder sessions")
     document = read_document(source)
@@ -114,7 +120,7 @@ def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
     origin = _origin(source, header)
     yield ForeignSession(
         origin=origin,
-        items=Transcript(header.id, iso_timestamp(header.started_ms)).read(lines),
+        items=Transcript(header.id, iso_timestamp(header.started_ms), is_known).read(lines),
         started_ms=header.started_ms,
         agent=_agent(meta) if origin.is_subagent else TOOL,
         cwd=text_of(meta.get("cwd")),
