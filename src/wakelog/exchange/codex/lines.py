@@ -4,7 +4,8 @@
 - Files of 2025-07 and 2025-08 begin with a bare header `{id, timestamp, instructions}`; response items follow, bare.
 - Files of the TypeScript version (2025-04) are one document `{session, items}`.
 - A fork in paginated mode holds only its own lines and names the file with those before it (`history_base`). These are
-  read from that file if it is in the same folder; else this is reported.
+  read from that file: it is in the same folder, in that of the day on which its thread began, or among the archived
+  ones. Otherwise this is reported.
 """
 
 import re
@@ -20,7 +21,7 @@ from wakelog.exchange.records import BadRecord, SourceFile, decode_document, jso
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import JsonObject
 from wakelog.log.ids import digest_of
-from wakelog.log.timestamps import parse_ms
+from wakelog.log.timestamps import iso_timestamp, parse_ms
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _UUID_WITH_TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -29,6 +30,7 @@ _NAME_CHARS = 80
 _BASE_KEYS = ("thread_id", "end_ordinal_exclusive", "end_byte_offset")
 # How many files one after the other a history may be spread over, and in how many records a header is looked for.
 _BASES_MAX = 100
+_DAY_MS = 24 * 60 * 60 * 1000
 _HEADER_RECORDS = 200
 
 
@@ -191,11 +193,34 @@ def _is_behind(line: Line, end: int | None, end_offset: int | None) -> bool:
 
 
 def _find_rollout(source: SourceFile, rollout_id: str) -> SourceFile | None:
-    """Return the rollout with an id from the folder of a file: its name ends in the id."""
+    """Return the rollout with an id, which its name ends in; None if it is in none of the folders for it."""
     if not rollout_id:
         return None
     endings = tuple(f"{mark}{rollout_id}.jsonl{packed}" for mark in "-_" for packed in ("", ".zst"))
-    return next((other for other in source.list_beside(".") if _name_of(other).endswith(endings)), None)
+    for folder in _folders_of(source, rollout_id):
+        found = next((other for other in source.list_beside(folder) if _name_of(other).endswith(endings)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _folders_of(source: SourceFile, rollout_id: str) -> Iterator[str]:
+    """Yield the folders in which a rollout may be, from that of another one."""
+    folders = source.path.replace("\\", "/").split("/")[:-1]
+    yield "."
+    if folders[-4:-3] == ["sessions"]:
+        days, archive = "../../..", "../../../../archived_sessions"
+    elif folders[-1:] == ["archived_sessions"]:
+        days, archive = "../sessions", "."
+    else:
+        return
+    started_ms = started_ms_of(rollout_id)
+    # Folders are named by the local date, whose zone is not known.
+    for day in (0, -1, 1) if started_ms is not None else ():
+        date = iso_timestamp(max(0, (started_ms or 0) + day * _DAY_MS))
+        yield f"{days}/{date[:4]}/{date[5:7]}/{date[8:10]}"
+    if archive != ".":
+        yield archive
 
 
 def _line(value: JsonObject, header: Header, offset: int) -> Line:

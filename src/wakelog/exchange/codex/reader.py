@@ -19,8 +19,6 @@ and what may change when a file has grown.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from wakelog.errors import UsageError
 from wakelog.exchange.codex.items import TOOL, text_of
 from wakelog.exchange.codex.lines import (
@@ -43,8 +41,8 @@ __all__ = [
     "is_codex",
     "is_state_database",
     "read_sessions",
-    "thread_states",
     "titles_from_index",
+    "titles_from_state",
     "why_refused",
 ]
 
@@ -194,7 +192,7 @@ def _title_and_model(source: SourceFile, header: Header) -> tuple[str | None, st
     return title, model
 
 
-# ── names and states beside the rollouts ─────────────────────────────────────────────────────────
+# ── names beside the rollouts ────────────────────────────────────────────────────────────────────
 
 
 def titles_from_index(records: Iterable[Any]) -> dict[str, str]:
@@ -207,24 +205,17 @@ def titles_from_index(records: Iterable[Any]) -> dict[str, str]:
     return {thread_id: name for thread_id, name in titles.items() if name}
 
 
-class ThreadState(msgspec.Struct, frozen=True):
-    """What the state database says about a thread. `title` is a name that was given, not a first prompt."""
-
-    title: str | None = None
-    is_archived: bool = False
-
-
-def thread_states(database: SourceDatabase) -> dict[str, ThreadState]:
-    """Return title and archived flag of each thread in `state_N.sqlite`; empty if the database has no threads."""
+def titles_from_state(database: SourceDatabase) -> dict[str, str]:
+    """Return the titles of the threads in `state_N.sqlite` that were given one, which is not their first prompt."""
     if "id" not in database.columns("threads"):
         return {}
-    columns = ("id", "name", "title", "first_user_message", "archived")
+    columns = ("id", "name", "title", "first_user_message")
     return {
-        thread_id: ThreadState(_given_title(name, title, first), is_archived=archived == 1)
-        for thread_id, name, title, first, archived in database.rows("threads", columns, order=("id",))
-        if isinstance(thread_id, str)
+        thread_id: given
+        for thread_id, name, title, first in database.rows("threads", columns, order=("id",))
+        if isinstance(thread_id, str) and (given := _given_title(name, title, first))
     }
 
 
-def _given_title(name: Any, title: Any, first_message: Any) -> str | None:
-    return text_of(name) or (text_of(title) if title != first_message else "") or None
+def _given_title(name: Any, title: Any, first_message: Any) -> str:
+    return text_of(name) or (text_of(title) if title != first_message else "")
