@@ -54,10 +54,12 @@ def count_of(value: object) -> int | None:
 
 
 def blocks_of(content: object) -> list[Any]:
-    """Return the blocks of a message; a bare text is one block."""
+    """Return the blocks of a message or a result; a bare text is one block, and so is any other value."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return content if isinstance(content, list) else []
+    if isinstance(content, list):
+        return content
+    return [] if content is None else [content]
 
 
 def reply_parts(blocks: Iterable[Any]) -> tuple[AnyPart, ...]:
