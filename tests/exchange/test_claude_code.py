@@ -428,3 +428,26 @@ def test_the_records_of_the_web_api_are_found_behind_anything(indent):
     raw = json.dumps(document, indent=indent).encode()
     found = entries_of(next(iter(read_sessions(MemoryFile(raw, "web.json")))))
     assert named(found) == ["environment", "prompt", "reply"]
+
+
+def test_what_a_tool_keeps_of_its_result_is_reported_once():
+    """Such as the patch of an edit; the record itself is mapped, so it is not counted again."""
+    asked = (user("u1", None, "hi"), line("a1", "u1", "m1", call("t1"), call("t2"), call("t3")))
+    found = [result(f"r{at}", "a1", f"t{at}", toolUseResult={"structuredPatch": []}) for at in (1, 2)]
+    plain = result("r3", "a1", "t3", toolUseResult={"durationMs": 5})
+    (session,) = read_sessions(source(*asked, *found, plain))
+    items = list(session.items)
+    (report,) = [item for item in items if isinstance(item, SkippedRecords)]
+    assert (report.kind, report.count) == ("field toolUseResult", 0)
+    assert "2 records" in report.reason
+    assert sum(account_of(items).values()) == 5
+
+
+def test_the_last_piece_of_a_reply_has_the_id_of_the_whole():
+    """So the usage of a reply that was imported in pieces is not counted again for a fork that has it whole."""
+    lines = (line("a1", "u1", "m1", text("x"), output_tokens=5), line("a2", "a1", "m1", call("t1"), output_tokens=50))
+    file = source(user("u1", None, "go"), *lines)
+    first = messages(entries(user("u1", None, "go"), lines[0]), Reply)
+    (whole,) = messages(entries_of(next(iter(read_sessions(file)))), Reply)
+    pieces = messages(entries_of(next(iter(read_sessions(file, {first[0].id}.__contains__)))), Reply)
+    assert [piece.id for piece in pieces] == [first[0].id, whole.id]

@@ -187,6 +187,14 @@ def result_status(record: JsonObject, block: JsonObject, text: str) -> ToolStatu
     return "error" if block.get("is_error") is True else "ok"
 
 
+_MAPPED_FIELDS = frozenset({"agentId", "durationMs", "totalDurationMs", "interrupted", "persistedOutputPath"})
+
+
+def has_own_form(record: JsonObject) -> bool:
+    """Return whether a record has the result also as the tool itself keeps it, with fields that no entry has."""
+    return bool(object_of(record.get("toolUseResult")).keys() - _MAPPED_FIELDS)
+
+
 def result_duration_ms(record: JsonObject) -> int | None:
     """Return how long a tool ran, where its result says so."""
     result = object_of(record.get("toolUseResult"))

@@ -19,6 +19,7 @@ from wakelog.exchange.claude_code.content import (
     SYNTHETIC_MODEL,
     blocks_of,
     count_of,
+    has_own_form,
     joined_text,
     object_of,
     provider_of,
@@ -90,6 +91,7 @@ class Conversation:
         self._calls: dict[str, deque[_OpenCall]] = {}
         self._child_calls = {child.call: child for child in surroundings.children.values() if child.call}
         self._spawned: set[str] = set()
+        self._own_forms = 0
         self._usage = MessageUsage()
         self._has_parents = False
         self._boundary: JsonObject | None = None
@@ -102,6 +104,9 @@ class Conversation:
         for record in records:
             yield from self._read(record)
         yield from self._finish_draft()
+        if self._own_forms:
+            reason = f"in {self._own_forms} records, whose results are kept as the model was given them"
+            yield SkippedRecords("field toolUseResult", 0, reason)
 
     def _read(self, record: JsonRecord) -> Iterator[ImportedItem]:
         draft = self._draft
@@ -289,6 +294,7 @@ class Conversation:
             return
         records, piece_key = 1, key
         if results:
+            self._own_forms += has_own_form(value)
             yield from self._environment_entries(value, key, self._result_place(results[0]))
         for number, block in enumerate(results, 1):
             made = self._result_entries(value, piece_key, block, is_whole=len(blocks) == 1, is_first=number == 1)
