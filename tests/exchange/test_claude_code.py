@@ -1,5 +1,7 @@
 """ST-9: messages of Claude Code: replies out of several lines, results, prompts and what only looks like one."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -23,7 +25,7 @@ from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
 from wakelog.exchange.claude_code.reader import is_claude_code, read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import SkippedRecords
-from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
+from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, UnknownPart, Usage
 from wakelog.log.entry import Cancelled, Custom, Failed, SessionRenamed
 
 
@@ -401,3 +403,51 @@ def test_detection(head, is_own):
 def test_notes_are_sent_to_the_model_as_they_were():
     (note,) = messages(entries(user("u1", None, "skill text", isMeta=True)), Note)
     assert note.message.content == (Text(text="skill text"),)
+
+
+# ── content of unusual forms ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ({"type": "text", "text": "hello"}, Text(text="hello")),
+        ({"type": "invented"}, UnknownPart(part={"type": "invented"})),
+        (5, UnknownPart(part=5)),
+        ("hello", Text(text="hello")),
+    ],
+)
+def test_a_result_of_an_unusual_form_is_kept(content, part):
+    found = entries(user("u1", None, "hi"), line("a1", "u1", "m1", call("t1")), result("r1", "a1", "t1", content))
+    assert messages(found, ToolResult)[0].message.content == (part,)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_the_records_of_the_web_api_are_found_behind_anything(indent):
+    document = {"title": "x" * 5_000, "loglines": [user("u1", None, "hi"), line("a1", "u1", "m1", text("yes"))]}
+    raw = json.dumps(document, indent=indent).encode()
+    found = entries_of(next(iter(read_sessions(MemoryFile(raw, "web.json")))))
+    assert named(found) == ["environment", "prompt", "reply"]
+
+
+def test_what_a_tool_keeps_of_its_result_is_reported_once():
+    """Such as the patch of an edit; the record itself is mapped, so it is not counted again."""
+    asked = (user("u1", None, "hi"), line("a1", "u1", "m1", call("t1"), call("t2"), call("t3")))
+    found = [result(f"r{at}", "a1", f"t{at}", toolUseResult={"structuredPatch": []}) for at in (1, 2)]
+    plain = result("r3", "a1", "t3", toolUseResult={"durationMs": 5})
+    (session,) = read_sessions(source(*asked, *found, plain))
+    items = list(session.items)
+    (report,) = [item for item in items if isinstance(item, SkippedRecords)]
+    assert (report.kind, report.count) == ("field toolUseResult", 0)
+    assert "2 records" in report.reason
+    assert sum(account_of(items).values()) == 5
+
+
+def test_the_last_piece_of_a_reply_has_the_id_of_the_whole():
+    """So the usage of a reply that was imported in pieces is not counted again for a fork that has it whole."""
+    lines = (line("a1", "u1", "m1", text("x"), output_tokens=5), line("a2", "a1", "m1", call("t1"), output_tokens=50))
+    file = source(user("u1", None, "go"), *lines)
+    first = messages(entries(user("u1", None, "go"), lines[0]), Reply)
+    (whole,) = messages(entries_of(next(iter(read_sessions(file)))), Reply)
+    pieces = messages(entries_of(next(iter(read_sessions(file, {first[0].id}.__contains__)))), Reply)
+    assert [piece.id for piece in pieces] == [first[0].id, whole.id]

@@ -86,7 +86,10 @@ def test_the_sample_with_a_rewind_has_one_branch():
 
 def test_a_fork_made_with_the_real_tool_shares_its_entries():
     fork, origin = (_items(next(name for name in MADE if part in name)) for part in ("7d2fab5f", "d242e721"))
-    first, second = ([item.body for item in items if item.body.type == "message"] for items in (fork, origin))
+    first, second = (
+        [item.body for item in items if isinstance(item, ImportedEntry) and item.body.type == "message"]
+        for items in (fork, origin)
+    )
     assert [entry.id for entry in first[: len(second)]] == [entry.id for entry in second]
     assert [entry.message for entry in first[: len(second)]] == [entry.message for entry in second]
 

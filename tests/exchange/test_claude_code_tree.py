@@ -18,8 +18,12 @@ from tests.exchange.claude_code_files import (
     text,
     user,
 )
-from tests.exchange.samples import entries_of, jsonl
+from tests.exchange.samples import account_of, entries_of, jsonl
+from wakelog.exchange.claude_code import entries as conversation
+from wakelog.exchange.claude_code import sidechains
+from wakelog.exchange.claude_code.generations import Generations
 from wakelog.exchange.claude_code.reader import read_sessions
+from wakelog.exchange.claude_code.records import fingerprint_of
 from wakelog.exchange.sessions import session_id
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Spawned
@@ -30,6 +34,33 @@ SECOND_TURN = (user("u2", "a1", "second"), line("a2", "u2", "m2", text("two")))
 
 def _by_text(found):
     return {entry.message.text: entry for entry in (*messages(found, Prompt), *messages(found, Reply))}
+
+
+# ── environment ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _folders(found, leaf):
+    """Return the folders that the environments on the path to an entry name, from the first on."""
+    by_id = {entry.id: entry for entry in found}
+    folders = []
+    while leaf is not None:
+        if getattr(leaf, "custom_type", "") == "claude-code:environment":
+            folders.append(leaf.data["cwd"])
+        leaf = by_id.get(leaf.parent_id)
+    return folders[::-1]
+
+
+def test_another_folder_after_a_rewind_is_on_the_new_branch():
+    other = [
+        {**user("u3", "a1", "instead"), "cwd": "/other"},
+        {**line("a3", "u3", "m3", text("three")), "cwd": "/other"},
+    ]
+    back = {**user("u4", "a2", "back"), "cwd": "/other"}
+    found = entries(*FIRST_TURN, *SECOND_TURN, *other, back)
+    by_text = _by_text(found)
+    assert _folders(found, by_text["three"]) == ["/repo", "/other"]
+    assert _folders(found, by_text["two"]) == ["/repo"]
+    assert _folders(found, by_text["back"]) == ["/repo", "/other"]
 
 
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────
@@ -255,3 +286,96 @@ def test_a_subagent_of_a_subagent():
 def test_a_hostile_agent_id_opens_nothing(agent_id):
     record = result("r1", "a1", "task1", toolUseResult={"agentId": agent_id})
     assert len(list(read_sessions(source(*PARENT, record, path=PATH, others={"x.jsonl": jsonl(*AGENT)})))) == 1
+
+
+UNNAMED_AGENT = (
+    {**user("s1", None, "do it"), "isSidechain": True},
+    {**line("s2", "s1", "m9", text("sub done")), "isSidechain": True},
+)
+
+
+def test_a_file_of_a_sub_agent_is_known_by_its_name():
+    """Also if its records do not name the sub-agent."""
+    started = result("r1", "a1", "t1", "sub done", toolUseResult={"agentId": "ab12"})
+    main = (user("u1", None, "go"), line("a1", "u1", "m1", call("t1", "Task", prompt="do it")), started)
+    others = {f"{SESSION}/subagents/agent-ab12.jsonl": jsonl(*UNNAMED_AGENT)}
+    sessions = check_sessions(source(*main, path=f"{SESSION}.jsonl", others=others))
+    assert [session.origin.id for session, _ in sessions] == [SESSION, f"{SESSION}:agent-ab12"]
+    alone = check_sessions(source(*UNNAMED_AGENT, path="agent-ab12.jsonl"))
+    for (session, items), count in zip([sessions[1], *alone], (2, 2), strict=True):
+        assert (session.origin.id, session.origin.is_subagent) == (f"{SESSION}:agent-ab12", True)
+        assert sum(account_of(items).values()) == count
+
+
+def test_sub_agents_of_a_workflow():
+    others = {
+        f"{SESSION}/workflows/wf_1.json": b"{}",
+        f"{SESSION}/subagents/workflows/wf_1/agent-ab12.jsonl": jsonl(*UNNAMED_AGENT),
+        f"{SESSION}/subagents/workflows/wf_1/agent-ab12.meta.json": b'{"agentType": "worker"}',
+    }
+    sessions = [session for session, _ in check_sessions(source(*FIRST_TURN, path=f"{SESSION}.jsonl", others=others))]
+    assert [(session.origin.id, session.agent) for session in sessions[1:]] == [(f"{SESSION}:agent-ab12", "worker")]
+
+
+# ── growth of the work with the file ─────────────────────────────────────────────────────────────
+
+
+def _sidechains(count):
+    roots = [{**user(f"s{at}", None, f"task {at}"), "isSidechain": True} for at in range(count)]
+    return (*FIRST_TURN, *roots)
+
+
+@pytest.mark.parametrize(("limit", "passes_max"), [(1 << 20, 1), (2_000, 20), (1, 40)])
+def test_sub_agents_in_a_file_are_read_together(limit, passes_max, monkeypatch):
+    """As many as fit into memory; one that does not fit is read from the file."""
+    monkeypatch.setattr(sidechains, "_LINES_BYTES", limit)
+    file = source(*_sidechains(40))
+    passes, lines = 0, file.lines
+
+    def counted():
+        nonlocal passes
+        passes += 1
+        return lines()
+
+    monkeypatch.setattr(file, "lines", counted)
+    found = [[entry.message.text for entry in messages(entries_of(each), Prompt)] for each in read_sessions(file)]
+    assert found == [["first"], *([f"task {at}"] for at in range(40))]
+    # Besides: the kind of the file, the plan, and the session itself.
+    assert passes <= passes_max + 3
+
+
+def test_a_record_with_many_results_is_hashed_once(monkeypatch):
+    hashed = 0
+
+    def counted(value):
+        nonlocal hashed
+        hashed += 1
+        return fingerprint_of(value)
+
+    monkeypatch.setattr(conversation, "fingerprint_of", counted)
+    calls = [call(f"t{at}") for at in range(50)]
+    blocks = [{"type": "tool_result", "tool_use_id": made["id"], "content": "x"} for made in calls]
+    found = entries(line("a1", None, "m1", *calls), user("r1", "a1", blocks))
+    assert len(messages(found, ToolResult)) == 50
+    assert hashed <= 4
+
+
+def test_a_generation_far_back_is_found_in_few_steps(monkeypatch):
+    steps = 0
+    nearer = Generations._nearer
+
+    def counted(tree, generation, depth):
+        nonlocal steps
+        steps += 1
+        return nearer(tree, generation, depth)
+
+    monkeypatch.setattr(Generations, "_nearer", counted)
+    tree = Generations()
+    for at in range(5_000):
+        tree.begin(f"e{at}", tree.current)
+    main = tree.current
+    tree.begin("other", 17)
+    for generation in range(5_001):
+        assert tree.is_on_branch(generation, main)
+        assert tree.is_on_branch(generation, tree.current) == (generation <= 17)
+    assert steps < 2 * 5_001 * 2 * 13

@@ -341,6 +341,30 @@ def test_media_that_are_not_in_the_file_are_kept_as_they_are():
     assert prompt.content == (UnknownPart(part=content[0]), Text(text="See"))
 
 
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (["hello", {"type": "input_text", "text": "you"}], (Text(text="hello"), Text(text="you"))),
+        ({"type": "input_text", "text": "hello"}, (Text(text="hello"),)),
+        ([7, None], (UnknownPart(part=7), UnknownPart(part=None))),
+        (7, (UnknownPart(part=7),)),
+        ("hello", (Text(text="hello"),)),
+    ],
+)
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_content_of_unusual_forms_is_kept(content, parts, role):
+    (message,) = messages(entries(meta(), item("message", role=role, content=content)))
+    assert message.parts == parts
+
+
+def test_reasoning_of_unusual_forms_is_kept():
+    rest = {"type": "invented_later"}
+    bodies = entries(meta(), item("reasoning", summary=["one"], content="two"), item("reasoning", summary=[rest]))
+    (reply,) = replies(bodies)
+    assert [part.thinking for part in reply.parts if isinstance(part, Thinking)] == ["one\n\ntwo", ""]
+    assert reply.parts[-1] == UnknownPart(part=rest)
+
+
 # ── reasoning ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -9,7 +9,7 @@ from tests.exchange.codex_records import checked, messages, replies, results
 from tests.exchange.samples import EXPECTED, SAMPLES, account_of, needs_samples, sample
 from tests.exchange.test_codex_trees import Database
 from wakelog.errors import UsageError
-from wakelog.exchange.codex.reader import ThreadState, is_codex, read_sessions, thread_states
+from wakelog.exchange.codex.reader import is_codex, read_sessions, titles_from_state
 from wakelog.exchange.records import BadRecord, json_records
 from wakelog.exchange.sessions import ImportedEntry
 from wakelog.log.content import Note, Prompt, Usage
@@ -159,6 +159,6 @@ def test_state_databases():
     found = {}
     for number in (9, 10):
         connection = sqlite3.connect(f"file:{folder}/state_{number}.sqlite?mode=ro&immutable=1", uri=True)
-        found[number] = thread_states(Database(connection))
+        found[number] = titles_from_state(Database(connection))
         connection.close()
-    assert found == {9: {"0493207e-6039-5026-81d4-e75c0efff76a": ThreadState("Synthetic DB title")}, 10: {}}
+    assert found == {9: {"0493207e-6039-5026-81d4-e75c0efff76a": "Synthetic DB title"}, 10: {}}

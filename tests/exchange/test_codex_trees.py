@@ -37,9 +37,8 @@ from tests.exchange.codex_records import (
 )
 from tests.exchange.samples import account_of, jsonl
 from wakelog.exchange.codex.reader import (
-    ThreadState,
-    thread_states,
     titles_from_index,
+    titles_from_state,
 )
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedEntry, SkippedRecords, session_id
@@ -226,6 +225,27 @@ def test_a_base_that_is_not_found_is_reported(others):
     assert (report.kind, report.count, THREAD in report.reason) == ("history_base", 0, True)
 
 
+_NAME = f"rollout-2026-11-16T18-09-22-{THREAD}.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("path", "base"),
+    [
+        ("sessions/2026/11/16/rollout-x.jsonl", _NAME),
+        ("sessions/2026/11/19/rollout-x.jsonl", f"../../../2026/11/16/{_NAME}"),
+        ("sessions/2026/11/19/rollout-x.jsonl", f"../../../2026/11/17/{_NAME}"),
+        ("sessions/2026/11/19/rollout-x.jsonl", f"../../../2026/11/15/{_NAME}.zst"),
+        ("sessions/2026/11/19/rollout-x.jsonl", f"../../../../archived_sessions/{_NAME}"),
+        ("archived_sessions/rollout-x.jsonl", f"../sessions/2026/11/16/{_NAME}"),
+        ("archived_sessions/rollout-x.jsonl", _NAME),
+    ],
+)
+def test_a_base_is_found_by_the_day_of_its_thread_and_among_the_archived(path, base):
+    """The folder of a day is named in local time, so that of the day before or after may be it."""
+    session = read_raw(jsonl(*_fork()), path, {base: jsonl(*PAGINATED)})
+    assert checked(session, 11 + 2)[:-2] == entries(*PAGINATED[:11])
+
+
 def test_a_reverted_thread_is_a_branch_of_the_same_session():
     """Both files have the id of the thread; no line of one has the id of a line of the other, except those before."""
     base = {"thread_id": THREAD, "end_ordinal_exclusive": 5}
@@ -363,9 +383,9 @@ class Database:
         yield from self._connection.execute(f"SELECT {names} FROM {table} ORDER BY {', '.join(order)}")
 
 
-def test_states_of_threads():
+def test_titles_of_the_state_database():
     with sqlite3.connect(":memory:") as connection:
-        assert thread_states(Database(connection)) == {}
+        assert titles_from_state(Database(connection)) == {}
         connection.execute(
             "CREATE TABLE threads (id TEXT, name TEXT, title TEXT, first_user_message TEXT, archived INT)"
         )
@@ -376,9 +396,9 @@ def test_states_of_threads():
             (None, "x", "x", "x", 0),
         ]
         connection.executemany("INSERT INTO threads VALUES (?, ?, ?, ?, ?)", rows)
-        found = thread_states(Database(connection))
+        found = titles_from_state(Database(connection))
     connection.close()
-    assert found == {"a": ThreadState("Given"), "b": ThreadState(None, is_archived=True), "c": ThreadState("A title")}
+    assert found == {"a": "Given", "c": "A title"}
 
 
 def test_an_event_of_a_turn_has_one_id_in_every_file():

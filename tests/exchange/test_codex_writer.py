@@ -324,6 +324,8 @@ def test_a_prompt_while_a_tool_runs_belongs_to_the_turn(is_meanwhile):
     assert len(payloads(written, "event_msg/task_started")) == len(payloads(written, "event_msg/task_complete")) == 1
     kinds = [each.get("role") or each["type"] for each in items(written)]
     assert kinds == ["user", "function_call", "function_call_output", "user", "assistant"]
+    moved = [loss.count for loss in written.losses if loss.kind == "place of a tool result"]
+    assert moved == ([1] if is_meanwhile else [])
 
 
 def test_a_prompt_after_a_crash_begins_a_turn():

@@ -107,6 +107,11 @@ def test_the_log_of_the_second_document():
     assert (recovery.strategy, recovery.prior_chars) == ("resume", 19)
 
 
+@pytest.mark.parametrize("kind", [[], {}, 7, None])
+def test_a_type_of_another_form_is_not_an_event(kind):
+    assert not event_sourced.is_event_sourced([{"type": kind, "payload": {}}])
+
+
 @needs_seeds
 def test_the_log_of_the_fourth_document_is_one_of_crabtalk():
     blocks = printed("004")

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 SESSION = "tests/exchange/test_codex.py"
 TREES = "tests/exchange/test_codex_trees.py"
-GROWTH = "tests/exchange/test_codex_properties.py"
+GROWN = "tests/exchange/test_codex_grown.py"
 ENTRIES = "exchange/codex/entries.py::EntryBuilder"
 WRITER = "tests/exchange/test_codex_writer.py"
 TRANSCRIPT = "exchange/codex/session.py::Transcript"
@@ -16,17 +16,41 @@ IN_CODEX = (
         "codex: each item is a reply of its own",
         "ST-9",
         f"{ENTRIES}.extend_reply",
-        "draft.items += 1",
-        "draft.items += 1; self.end_reply()",
+        "draft.line, draft.identity = line, self.ids.of_item(item)",
+        "draft.line, draft.identity = line, self.ids.of_item(item); self.end_reply()",
         (f"{SESSION}::test_one_reply_for_one_response",),
     ),
     Mutant(
-        "codex: a reply that has grown keeps its id",
+        "codex: a reply that has grown is there twice",
         "ST-9",
-        f"{ENTRIES}.end_reply",
-        'f"+{draft.items}"',
-        '"+"',
-        (f"{GROWTH}::test_a_reply_that_was_still_growing_stays_beside_the_whole_one[records1-7-9]",),
+        f"{ENTRIES}.extend_reply",
+        "self._is_known is not None and self._is_known(self.ids.find(line, draft.identity))",
+        "False",
+        (f"{GROWN}::test_an_import_after_every_line",),
+    ),
+    Mutant(
+        "codex: an event that waits for its item is an entry",
+        "ST-9",
+        f"{ENTRIES}.finish",
+        "self._displays.take_all()",
+        "()",
+        (f"{GROWN}::test_a_line_that_waits_for_its_item_at_the_end_is_counted",),
+    ),
+    Mutant(
+        "codex: calls of all sessions share their ids",
+        "ST-9",
+        "exchange/codex/identities.py::Identities.of_item",
+        'f"{kind}:{self._session}:{call_id}:{digest.hex()}"',
+        'f"{kind}:{call_id}"',
+        (f"{GROWN}::test_calls_of_other_sessions_with_the_same_ids_are_other_calls",),
+    ),
+    Mutant(
+        "codex: lines are held back without a limit",
+        "ST-9",
+        f"{ENTRIES}.begin_line",
+        "line.offset - offset > _HELD_BYTES",
+        "False",
+        (f"{GROWN}::test_lines_are_not_held_back_without_a_limit",),
     ),
     Mutant(
         "codex: usage includes what was cached",
@@ -48,15 +72,15 @@ IN_CODEX = (
         "codex: usage behind the results is not used",
         "ST-9",
         f"{ENTRIES}._give_usage",
-        "self._awaiting is None or self._is_usage_first",
+        "awaiting is None or (self._is_usage_first and not awaiting.is_cut)",
         "True",
         (f"{SESSION}::test_usage_after_the_results",),
     ),
     Mutant(
         "codex: usage before the items is not used",
         "ST-9",
-        f"{ENTRIES}._take_early_usage",
-        'self._is_usage_first and self._held and self._held[-1].line.name == "event_msg/token_count"',
+        f"{ENTRIES}._begin_reply",
+        "self._pending is not None and self._is_usage_first is not False",
         "False",
         (f"{SESSION}::test_usage_before_the_items",),
     ),
@@ -111,7 +135,7 @@ IN_CODEX = (
     Mutant(
         "codex: ids of copied lines depend on their file",
         "ST-9",
-        f"{ENTRIES}.new_id",
+        "exchange/codex/identities.py::Identities.find",
         "entry_id(TOOL, identity + suffix)",
         "entry_id(TOOL, line.place + suffix)",
         (f"{TREES}::test_a_fork_by_copy_has_the_ids_of_its_ancestor",),
@@ -135,8 +159,8 @@ IN_CODEX = (
     Mutant(
         "codex: the session of a sub-agent is not named",
         "ST-9",
-        f"{ENTRIES}._open_call",
-        "self._children.pop(written_id, None)",
+        "exchange/codex/calls.py::OpenCalls.open",
+        "self._children.pop(part.id, None)",
         "None",
         (f"{TREES}::test_the_parent_names_the_session_of_a_sub_agent",),
     ),

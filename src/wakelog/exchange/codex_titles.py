@@ -9,7 +9,7 @@ import os
 import re
 
 from wakelog.errors import WakelogError
-from wakelog.exchange.codex.reader import thread_states, titles_from_index
+from wakelog.exchange.codex.reader import titles_from_index, titles_from_state
 from wakelog.exchange.files import DiskDatabase, DiskFile
 from wakelog.exchange.records import Record, json_records
 from wakelog.exchange.sync_index import signature_of
@@ -63,6 +63,6 @@ def _from_state(home: str) -> dict[str, str]:
         return {}
     try:
         with DiskDatabase(numbered[max(numbered)]) as database:
-            return {thread: state.title for thread, state in thread_states(database).items() if state.title}
+            return titles_from_state(database)
     except WakelogError:
         return {}

@@ -54,10 +54,12 @@ def count_of(value: object) -> int | None:
 
 
 def blocks_of(content: object) -> list[Any]:
-    """Return the blocks of a message; a bare text is one block."""
+    """Return the blocks of a message or a result; a bare text is one block, and so is any other value."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return content if isinstance(content, list) else []
+    if isinstance(content, list):
+        return content
+    return [] if content is None else [content]
 
 
 def reply_parts(blocks: Iterable[Any]) -> tuple[AnyPart, ...]:
@@ -183,6 +185,14 @@ def result_status(record: JsonObject, block: JsonObject, text: str) -> ToolStatu
     if text.startswith(_INTERRUPTED) or object_of(record.get("toolUseResult")).get("interrupted") is True:
         return "interrupted"
     return "error" if block.get("is_error") is True else "ok"
+
+
+_MAPPED_FIELDS = frozenset({"agentId", "durationMs", "totalDurationMs", "interrupted", "persistedOutputPath"})
+
+
+def has_own_form(record: JsonObject) -> bool:
+    """Return whether a record has the result also as the tool itself keeps it, with fields that no entry has."""
+    return bool(object_of(record.get("toolUseResult")).keys() - _MAPPED_FIELDS)
 
 
 def result_duration_ms(record: JsonObject) -> int | None:

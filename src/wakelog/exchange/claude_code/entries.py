@@ -4,21 +4,22 @@ A message of the model is spread over several lines, one for each block, and res
 between them. `Conversation` collects the lines of a message (`message_ends` says where the last one is), holds back the
 records between them, and puts the reply before them.
 
-The reply that is last in a file may still grow. Its id derives from its first and its last line, and `is_known` says
-which entries an earlier import has made: where the beginning of a message is known as a reply, the rest of the message
-becomes a second reply. So everything that was imported before comes again with the same ids and the same content.
+The reply that is last in a file may still grow. Its id derives from its last line, and `is_known` says which entries an
+earlier import has made: where the beginning of a message is known as a reply, the rest of the message becomes a second
+reply. So everything that was imported before comes again with the same ids and the same content.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from wakelog.errors import UsageError
 from wakelog.exchange.claude_code.content import (
     SYNTHETIC_MODEL,
     blocks_of,
     count_of,
+    has_own_form,
     joined_text,
     object_of,
     provider_of,
@@ -26,7 +27,6 @@ from wakelog.exchange.claude_code.content import (
     reply_parts,
     result_duration_ms,
     result_status,
-    spilled_name,
     split_blocks,
     stop_reason_of,
     text_of,
@@ -49,6 +49,7 @@ from wakelog.exchange.claude_code.records import (
     kept_head,
     kind_of,
     message_id_of,
+    spilled_text,
 )
 from wakelog.exchange.records import BadRecord, JsonRecord, Record
 from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, entry_id, timestamp_of, verbatim
@@ -86,10 +87,11 @@ class Conversation:
         self._draft: Draft | None = None
         self._message_end = -1
         self._timestamp = ""
-        self._environment: JsonObject = {}
-        self._calls: dict[str, list[_OpenCall]] = {}
+        self._fingerprint: tuple[JsonObject, int] = ({}, 0)
+        self._calls: dict[str, deque[_OpenCall]] = {}
         self._child_calls = {child.call: child for child in surroundings.children.values() if child.call}
         self._spawned: set[str] = set()
+        self._own_forms = 0
         self._usage = MessageUsage()
         self._has_parents = False
         self._boundary: JsonObject | None = None
@@ -102,6 +104,9 @@ class Conversation:
         for record in records:
             yield from self._read(record)
         yield from self._finish_draft()
+        if self._own_forms:
+            reason = f"in {self._own_forms} records, whose results are kept as the model was given them"
+            yield SkippedRecords("field toolUseResult", 0, reason)
 
     def _read(self, record: JsonRecord) -> Iterator[ImportedItem]:
         draft = self._draft
@@ -137,20 +142,19 @@ class Conversation:
             yield SkippedRecords(kind_of(value), 1, "repeats an earlier record")
             return
         self._timestamp = timestamp_of(value.get("timestamp"), self._timestamp)
-        yield from self._environment_entries(value, key)
         match value:
             case {"type": "user"} if has_user_content(value):
                 yield from self._user_entries(value, key)
             case {"type": "summary", "message": {"content": str(text)}} if self._boundary is not None and text:
-                yield self._compaction(value, key, text)
+                yield from self._compaction(value, key, text)
             case {"type": "attachment", "attachment": {"type": "queued_command"} as queued} if is_queued_prompt(queued):
                 blocks = blocks_of(queued["prompt"])
-                yield self._user_message(value, key, blocks, is_meta=queued.get("isMeta") is True)
+                yield from self._user_message(value, key, blocks, is_meta=queued.get("isMeta") is True)
             case {"data": {"type": "agent_progress", "agentId": str(agent_id)}, "parentToolUseID": str(call)}:
-                yield self._other_entry(value, key)
+                yield from self._other_entries(value, key)
                 yield from self._spawn(self._around.children.get(agent_id), self._open_call(call))
             case _:
-                yield self._other_entry(value, key)
+                yield from self._other_entries(value, key)
         if isinstance(value.get("parentUuid"), str):
             self._has_parents = True
 
@@ -161,12 +165,12 @@ class Conversation:
             # Not the id of the session: it may stand only in a later record, which is not written yet.
             return f"{record.offset}:{digest_of_record(record.value)}"
         if self._draft is not None and uuid in self._draft.fingerprints:
-            is_same = self._draft.fingerprints[uuid] == fingerprint_of(record.value)
+            is_same = self._draft.fingerprints[uuid] == self._fingerprint_of(record.value)
             return None if is_same else f"{uuid}:{record.offset}"
         generation = self._tree.of(uuid)
         if generation is None:
             return uuid
-        if not self._tree.has_same(uuid, fingerprint_of(record.value)):
+        if not self._tree.has_same(uuid, self._fingerprint_of(record.value)):
             return f"{uuid}:{record.offset}"
         compacted, compaction_key, names_kept = self._compacted
         # After a compaction, some versions write the records that it keeps once more.
@@ -175,9 +179,15 @@ class Conversation:
     def _put(self, value: JsonObject, generation: int, identity: str) -> None:
         """Take note of where a record is, and of its content, by which a repetition is recognised."""
         uuid = value.get("uuid")
-        self._tree.put(uuid, generation, fingerprint_of(value))
+        self._tree.put(uuid, generation, self._fingerprint_of(value))
         if isinstance(uuid, str) and uuid in self._around.kept_heads:
             self._kept_entries[uuid] = identity
+
+    def _fingerprint_of(self, value: JsonObject) -> int:
+        """Return the fingerprint of a record, which is made once for all entries that the record becomes."""
+        if self._fingerprint[0] is not value:
+            self._fingerprint = value, fingerprint_of(value)
+        return self._fingerprint[1]
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
@@ -216,8 +226,8 @@ class Conversation:
         first = draft.first
         reply_id = self._draft_id(draft)
         self._timestamp = timestamp_of(first.get("timestamp"), self._timestamp)
-        yield from self._environment_entries(first, draft.key)
         after = self._target(first)
+        yield from self._environment_entries(first, draft.key, after)
         body = self._reply_body(draft, reply_id, self._tree.last_entry(after))
         self._tree.begin(reply_id, after)
         for line in draft.lines:
@@ -251,7 +261,7 @@ class Conversation:
         calls = [part for part in body.message.parts if isinstance(part, ToolCall)]
         for foreign_id, call in zip(wanted, calls, strict=True):
             opened = _OpenCall(body.id, body.timestamp, self._tree.current, call)
-            self._calls.setdefault(foreign_id, []).append(opened)
+            self._calls.setdefault(foreign_id, deque()).append(opened)
             if foreign_id in self._child_calls:
                 yield from self._spawn(self._child_calls[foreign_id], opened)
 
@@ -280,33 +290,43 @@ class Conversation:
         blocks = blocks_of(content)
         results, others = split_blocks(blocks)
         if value.get("isCompactSummary") is True and not results:
-            yield self._compaction(value, key, joined_text(user_parts(others)))
+            yield from self._compaction(value, key, joined_text(user_parts(others)))
             return
         records, piece_key = 1, key
+        if results:
+            self._own_forms += has_own_form(value)
+            yield from self._environment_entries(value, key, self._result_place(results[0]))
         for number, block in enumerate(results, 1):
-            for item in self._result_entries(value, piece_key, block, is_whole=len(blocks) == 1):
+            made = self._result_entries(value, piece_key, block, is_whole=len(blocks) == 1, is_first=number == 1)
+            for item in made:
                 yield msgspec.structs.replace(item, records=records)
                 records = 0
             piece_key = f"{key}:{number}"
         if others:
-            message = self._user_message(value, piece_key, others, is_meta=value.get("isMeta") is True)
-            yield msgspec.structs.replace(message, records=records)
+            is_meta = value.get("isMeta") is True
+            yield from self._user_message(value, piece_key, others, is_meta=is_meta, records=records)
+
+    def _result_place(self, block: JsonObject) -> int:
+        """Return the generation that a result is put into: the current one, unless its call is on another branch."""
+        opened = self._open_call(text_of(block.get("tool_use_id")))
+        if opened is None or self._tree.is_on_branch(opened.generation, self._tree.current):
+            return self._tree.current
+        return opened.generation
 
     def _result_entries(
-        self, value: JsonObject, key: str, block: JsonObject, *, is_whole: bool
+        self, value: JsonObject, key: str, block: JsonObject, *, is_whole: bool, is_first: bool
     ) -> Iterator[ImportedEntry]:
         foreign_id = text_of(block.get("tool_use_id"))
         waiting = self._calls.get(foreign_id)
         if not waiting:
             yield self._verbatim(value, key, "result-without-call", value if is_whole else block)
             return
-        opened = waiting.pop(0)
+        place = self._result_place(block)
+        opened = waiting.popleft()
         if not waiting:
             del self._calls[foreign_id]
-        on_branch = self._tree.is_on_branch(opened.generation, self._tree.current)
-        place = self._tree.current if on_branch else opened.generation
         parts = user_parts(blocks_of(block.get("content")))
-        spilled = self._spilled_text(value)
+        spilled = spilled_text(value, self._around.spilled) if is_first else None
         result = ToolResult(
             content=parts,
             tool_call_id=opened.call.id,
@@ -330,23 +350,13 @@ class Conversation:
             if isinstance(item, ImportedEntry):
                 yield item
 
-    def _spilled_text(self, value: JsonObject) -> str | None:
-        """Return the whole output of a tool from the file that it was written to; None if there is no such file."""
-        name = spilled_name(value)
-        find = self._around.spilled
-        found = find(name) if find is not None and name is not None else None
-        if found is None:
-            return None
-        try:
-            return found.content().decode("utf-8", "replace")
-        except UsageError:
-            # Longer than what is read at once: the result keeps the beginning, which the model saw.
-            return None
-
-    def _user_message(self, value: JsonObject, key: str, blocks: list[Any], *, is_meta: bool) -> ImportedEntry:
+    def _user_message(
+        self, value: JsonObject, key: str, blocks: list[Any], *, is_meta: bool, records: int = 1
+    ) -> Iterator[ImportedEntry]:
         parts = user_parts(blocks)
         kind = user_kind(joined_text(parts), is_meta=is_meta)
         after = self._target(value, is_prompt=kind == "prompt")
+        yield from self._environment_entries(value, key, after)
         identity = entry_id(TOOL, key)
         parent_id = self._tree.last_entry(after)
         if kind == "interrupt":
@@ -360,11 +370,12 @@ class Conversation:
         else:
             self._tree.extend(identity)
         self._put(value, self._tree.current, identity)
-        return ImportedEntry(body)
+        yield ImportedEntry(body, records)
 
-    def _compaction(self, value: JsonObject, key: str, summary: str) -> ImportedEntry:
+    def _compaction(self, value: JsonObject, key: str, summary: str) -> Iterator[ImportedEntry]:
         metadata, self._boundary = self._boundary or object_of(value.get("compactMetadata")), None
         after = self._target(value)
+        yield from self._environment_entries(value, key, after)
         head = kept_head(metadata)
         kept = self._tree.of(head)
         is_kept = kept is not None and self._tree.is_on_branch(kept, after)
@@ -382,7 +393,7 @@ class Conversation:
         self._tree.begin(body.id, after)
         self._put(value, self._tree.current, body.id)
         self._compacted = (self._tree.current, key, bool(first_kept))
-        return ImportedEntry(body)
+        yield ImportedEntry(body)
 
     def _target(self, value: JsonObject, *, is_prompt: bool = False) -> int:
         """Return the generation that a record follows. A prompt without a parent begins the conversation anew.
@@ -399,16 +410,18 @@ class Conversation:
 
     # ── other records ────────────────────────────────────────────────────────────────────────────
 
-    def _other_entry(self, value: JsonObject, key: str) -> ImportedEntry:
+    def _other_entries(self, value: JsonObject, key: str) -> Iterator[ImportedEntry]:
+        yield from self._environment_entries(value, key, self._tree.current)
         if value.get("type") == "system" and value.get("subtype") == "compact_boundary":
             self._boundary = object_of(value.get("compactMetadata"))
         title = self._titles.changed_by(value, lambda uuid: self._tree.of(uuid) is not None)
         if title is not None and self._tree.tip:
             identity = entry_id(TOOL, key)
-            return ImportedEntry(
+            yield ImportedEntry(
                 SessionRenamed(id=identity, parent_id=self._tree.tip, timestamp=self._timestamp, title=title)
             )
-        return self._verbatim(value, key, kind_of(value), value)
+        else:
+            yield self._verbatim(value, key, kind_of(value), value)
 
     def _verbatim(self, value: JsonObject, key: str, kind: str, data: Any) -> ImportedEntry:
         """Return an entry that holds a record unchanged, at the end of the current branch whatever its parent is."""
@@ -424,8 +437,8 @@ class Conversation:
         self._put(value, self._tree.current if parent is None else parent, entry.body.id)
         return entry
 
-    def _environment_entries(self, value: JsonObject, key: str) -> Iterator[ImportedEntry]:
-        """Yield an entry where the version, folder, git branch or session of the records changes."""
+    def _environment_entries(self, value: JsonObject, key: str, place: int) -> Iterator[ImportedEntry]:
+        """Yield an entry where the version, folder, git branch or session of the records of a branch changes."""
         found = {name: value[name] for name in _ENVIRONMENT_KEYS if isinstance(value.get(name), str)}
         if not found or not isinstance(value.get("uuid"), str):
             return
@@ -433,11 +446,11 @@ class Conversation:
         if session and session != self._around.session:
             found["sessionId"] = session
             key = f"{key}:{session}"
-        if found == self._environment:
+        if found == self._tree.environment(place):
             return
-        self._environment = found
-        body = self._custom(f"{key}:environment", "environment", found, self._tree.current)
-        self._tree.extend(body.id)
+        self._tree.set_environment(place, found)
+        body = self._custom(f"{key}:environment", "environment", found, place)
+        self._tree.extend(body.id, place)
         yield ImportedEntry(body, records=0)
 
     def _custom(self, key: str, kind: str, data: JsonObject, place: int) -> Custom:

@@ -8,6 +8,8 @@ parent is in another generation is a rewind: it begins a branch at the end of th
 
 from array import array
 
+from wakelog.log.content import JsonObject
+
 
 class Generations:
     """The generations of a session: for each the last entry and the generation before it.
@@ -19,6 +21,11 @@ class Generations:
         self.current = 0
         self._last: list[str] = [""]
         self._before: list[int] = [0]
+        # How many generations are before each one, and an earlier one of its branch: the steps to any generation before
+        # it are then few, however long the branch is.
+        self._depths = array("I", [0])
+        self._jumps = array("I", [0])
+        self._environments: list[JsonObject] = [{}]
         # Records by number, numbers by hash: the uuids of a million records would take more memory than all the rest.
         self._numbers: dict[int, int] = {}
         self._generations = array("I")
@@ -60,12 +67,32 @@ class Generations:
 
     def begin(self, entry_id: str, after: int) -> None:
         """Begin a generation with an entry after the last one of another generation; it becomes the current one."""
+        jump = self._jumps[after]
+        depths, far = self._depths, self._jumps[jump]
+        is_even = depths[after] - depths[jump] == depths[jump] - depths[far]
         self._before.append(after)
+        self._depths.append(depths[after] + 1)
+        self._jumps.append(far if is_even else after)
+        self._environments.append(self._environments[after])
         self._last.append(entry_id)
         self.current = len(self._last) - 1
 
+    def environment(self, generation: int) -> JsonObject:
+        """Return the environment at the end of a generation; empty if no record has stated one."""
+        return self._environments[generation]
+
+    def set_environment(self, generation: int, environment: JsonObject) -> None:
+        """Record the environment at the end of a generation, which is also that of the next ones."""
+        self._environments[generation] = environment
+
     def is_on_branch(self, generation: int, of: int) -> bool:
         """Return whether a generation is on the branch that ends with the generation `of`."""
-        while of > generation:
-            of = self._before[of]
+        depth = self._depths[generation]
+        while self._depths[of] > depth:
+            of = self._nearer(of, depth)
         return of == generation
+
+    def _nearer(self, generation: int, depth: int) -> int:
+        """Return a generation before another one that is at this depth or deeper."""
+        jump = self._jumps[generation]
+        return jump if self._depths[jump] >= depth else self._before[generation]

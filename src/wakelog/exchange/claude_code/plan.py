@@ -45,19 +45,22 @@ class Sidechain:
     def __init__(self, root: Record, timestamp: str, call: str) -> None:
         self.offset = root.offset
         self.id = f"{text_of(root.value.get('sessionId'))}:sidechain-{root.value['uuid']}"
-        self.agent_id = text_of(root.value.get("agentId"))
         self.started_ms = parse_ms(timestamp) or 0
         self.call = call
         self.lines: set[int] = set()
+        self.size = 0
+        """About how many bytes of the file it has."""
         self.message_ends = MessageEnds()
 
 
 class Facts:
     """What the records say about their session: its id, beginning, folder, version, model, agent."""
 
-    def __init__(self) -> None:
-        self.session = self.agent_id = self.cwd = self.version = self.model = self.timestamp = self.digest = ""
-        self.is_agent: bool | None = None
+    def __init__(self, agent: str = "") -> None:
+        self.session = self.cwd = self.version = self.model = self.timestamp = self.digest = ""
+        self.agent_id = agent
+        self.is_agent: bool | None = True if agent else None
+        self._has_uuid = False
 
     def add(self, value: JsonObject) -> None:
         """Take note of the next record; of each fact the first value counts."""
@@ -69,9 +72,10 @@ class Facts:
         if not self.model and is_reply_line(value):
             model = text_of(value["message"].get("model"))
             self.model = "" if model.startswith("<") else model
-        if self.is_agent is None and isinstance(value.get("uuid"), str):
-            self.agent_id = text_of(value.get("agentId"))
-            self.is_agent = value.get("isSidechain") is True and bool(self.agent_id)
+        if not self._has_uuid and isinstance(value.get("uuid"), str):
+            self._has_uuid = True
+            self.agent_id = text_of(value.get("agentId")) or self.agent_id
+            self.is_agent = self.is_agent or (value.get("isSidechain") is True and bool(self.agent_id))
 
     @property
     def started_ms(self) -> int:
@@ -80,10 +84,10 @@ class Facts:
 
 
 class Plan:
-    """What the first pass over a file finds."""
+    """What the first pass over a file finds. `agent` is the name of the sub-agent whose file it is, if it is one."""
 
-    def __init__(self, records: Iterable[JsonRecord]) -> None:
-        self.facts = Facts()
+    def __init__(self, records: Iterable[JsonRecord], agent: str = "") -> None:
+        self.facts = Facts(agent)
         self.message_ends = MessageEnds()
         self.sidechains: list[Sidechain] = []
         self.calls_by_agent: dict[str, str] = {}
@@ -92,10 +96,13 @@ class Plan:
         """The uuids of the first records that compactions keep."""
         self._sidechain_of: dict[int, int] = {}
         self._calls_by_task: dict[int, str] = {}
+        self._last_offset = 0
+        self._last_sidechain: Sidechain | None = None
         self._titles = Titles()
         self._summaries: dict[str, str] = {}
         self._uuids: set[int] = set()
         for record in records:
+            self._measure(record.offset)
             if isinstance(record, Record):
                 self._add(record)
         own = [title for leaf, title in self._summaries.items() if title and hash(leaf) in self._uuids]
@@ -119,8 +126,15 @@ class Plan:
         if number is None:
             self.message_ends.add(record)
         else:
-            self.sidechains[number].lines.add(record.line)
-            self.sidechains[number].message_ends.add(record)
+            self._last_sidechain = self.sidechains[number]
+            self._last_sidechain.lines.add(record.line)
+            self._last_sidechain.message_ends.add(record)
+
+    def _measure(self, offset: int) -> None:
+        """Add what the record before this place took to the size of its sidechain."""
+        if self._last_sidechain is not None:
+            self._last_sidechain.size += offset - self._last_offset
+        self._last_sidechain, self._last_offset = None, offset
 
     def _add_title(self, value: JsonObject) -> None:
         if value.get("type") == "summary" and "message" not in value:

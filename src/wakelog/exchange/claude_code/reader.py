@@ -13,7 +13,6 @@ Records keep their uuids when a fork copies them, so their entries have the same
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -23,6 +22,7 @@ from wakelog.exchange.claude_code.content import object_of, text_of
 from wakelog.exchange.claude_code.entries import TOOL, Conversation
 from wakelog.exchange.claude_code.plan import Facts, Plan, Sidechain
 from wakelog.exchange.claude_code.records import Child, Surroundings
+from wakelog.exchange.claude_code.sidechains import SidechainLines
 from wakelog.exchange.records import JsonRecord, Record, SourceFile, SourceLine, decode_document, json_records
 from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin, session_id
 from wakelog.log.content import JsonObject
@@ -51,8 +51,7 @@ _UNCHAINED_TYPES = frozenset(
 )
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AGENT_FILE = re.compile(r"agent-([A-Za-z0-9_-]{1,80})\.jsonl")
-_HEAD_LINES = 200
-_WEB_HEAD_BYTES = 4_096
+_WORKFLOW_FILE = re.compile(r"(wf_[A-Za-z0-9_-]{1,80})\.json")
 
 
 def is_claude_code(head: Iterable[Any]) -> bool:
@@ -93,15 +92,19 @@ class _File:
     def __init__(self, source: SourceFile, is_known: IsKnown | None) -> None:
         self._source = source
         self._is_known = is_known
-        self._name = re.split(r"[/\\]", source.path)[-1]
+        self._name = _name_of(source)
         self._folder = self._name.removesuffix(".jsonl")
-        self._web_records = _web_records(source)
-        self.plan = Plan(self._records())
+        self._web_lines = _web_lines(source)
+        named = _AGENT_FILE.fullmatch(self._name)
+        self.plan = Plan(self._records(), named[1] if named is not None else "")
 
-    def _records(self, lines: Iterable[SourceLine] | None = None) -> Iterator[JsonRecord]:
-        if self._web_records is not None:
-            return iter(self._web_records)
-        return json_records(self._source.lines() if lines is None else lines)
+        self._sidechain_lines = SidechainLines(self.plan.sidechains, self._lines)
+
+    def _lines(self) -> Iterable[SourceLine]:
+        return self._source.lines() if self._web_lines is None else self._web_lines
+
+    def _records(self) -> Iterator[JsonRecord]:
+        return json_records(self._lines())
 
     def sessions(self) -> Iterator[ForeignSession]:
         """Yield the session of the file and those of its sub-agents."""
@@ -116,8 +119,9 @@ class _File:
         yield self._session(identity, parent="", children=children, agent=TOOL)
         for number, sidechain in enumerate(self.plan.sidechains):
             yield self._sidechain_session(number, sidechain, identity)
+        sessions = {agent.id: agent.session for agent in files}
         for agent in files:
-            parent = next((other.session for other in files if other.id == agent.parent), identity)
+            parent = sessions.get(agent.parent, identity)
             yield agent.file.agent_session(agent, parent, children, self._spilled)
 
     def _session(
@@ -194,10 +198,9 @@ class _File:
             kept_heads=self.plan.kept_heads,
             is_known=self._is_known,
         )
-        lines = (line for line in self._source.lines() if line.number in sidechain.lines)
         records = (
             record
-            for record in self._records(lines)
+            for record in json_records(self._sidechain_lines.of(number))
             if isinstance(record, Record) and self.plan.sidechain_of(record.value) == number
         )
         return ForeignSession(
@@ -221,17 +224,25 @@ class _File:
 
     def _agent_files(self) -> "list[_AgentFile]":
         """Return the files of the session's sub-agents, also of those that the session does not mention."""
-        own = [(found, True) for found in self._source.list_beside(f"{self._folder}/subagents")]
+        own = [(found, folder) for folder in self._agent_folders() for found in self._source.list_beside(folder)]
         named = sorted(self.plan.calls_by_agent)
-        beside = [(self._source.beside(f"agent-{name}.jsonl"), False) for name in named if _is_agent_name(name)]
-        files: list[_AgentFile] = []
-        for found, is_own in (*own, *beside):
-            name = _AGENT_FILE.fullmatch(re.split(r"[/\\]", found.path)[-1]) if found is not None else None
-            if found is None or name is None or any(agent.id == name[1] for agent in files):
+        beside = [(self._source.beside(f"agent-{name}.jsonl"), "") for name in named if _is_agent_name(name)]
+        files: dict[str, _AgentFile] = {}
+        for found, folder in (*own, *beside):
+            name = _AGENT_FILE.fullmatch(_name_of(found)) if found is not None else None
+            if found is None or name is None or name[1] in files:
                 continue
-            meta = self._source.beside(f"{self._folder}/subagents/agent-{name[1]}.meta.json") if is_own else None
-            files.append(_AgentFile(_File(found, self._is_known), name[1], _json_of(meta), self.plan.calls_by_agent))
-        return files
+            meta = _json_of(self._source.beside(f"{folder}/agent-{name[1]}.meta.json") if folder else None)
+            file = _File(found, self._is_known)
+            files[name[1]] = _AgentFile(file, name[1], meta, self.plan.calls_by_agent)
+        return list(files.values())
+
+    def _agent_folders(self) -> Iterator[str]:
+        """Yield the folders with files of sub-agents: that of the session, and those of its workflows."""
+        yield f"{self._folder}/subagents"
+        for found in self._source.list_beside(f"{self._folder}/workflows"):
+            if (name := _WORKFLOW_FILE.fullmatch(_name_of(found))) is not None:
+                yield f"{self._folder}/subagents/workflows/{name[1]}"
 
 
 class _AgentFile:
@@ -256,6 +267,10 @@ def _agent_id(facts: Facts) -> str:
     return f"{facts.session}:agent-{facts.agent_id}"
 
 
+def _name_of(source: SourceFile) -> str:
+    return re.split(r"[/\\]", source.path)[-1]
+
+
 def _is_agent_name(name: str) -> bool:
     return _AGENT_FILE.fullmatch(f"agent-{name}.jsonl") is not None
 
@@ -270,20 +285,20 @@ def _json_of(source: SourceFile | None) -> JsonObject:
         return {}
 
 
-def _web_records(source: SourceFile) -> Sequence[JsonRecord] | None:
-    """Return the records of the JSON of the web API; None if the file is not such JSON."""
-    head = b""
-    for line in islice(source.lines(), _HEAD_LINES):
-        head += (line.raw or b"")[:_WEB_HEAD_BYTES]
-        if len(head) >= _WEB_HEAD_BYTES:
-            break
-    if b'"loglines"' not in head:
+def _web_lines(source: SourceFile) -> Sequence[SourceLine] | None:
+    """Return the records of the JSON of the web API as lines; None if the file is not such JSON."""
+    first = next((line for line in source.lines() if line.raw is None or line.raw.strip()), None)
+    if first is None or first.raw is None or not first.raw.lstrip().startswith(b"{"):
         return None
-    try:
-        found = object_of(decode_document(source.content())).get("loglines")
-    except UsageError:
-        return None
+    document = decode_document(first.raw)
+    if document is None:
+        # Not a record on a line of its own: a document over many lines, or a damaged line.
+        try:
+            document = decode_document(source.content())
+        except UsageError:
+            return None
+    found = object_of(document).get("loglines")
     if not isinstance(found, list):
         return None
     raw = [msgspec.json.encode(value) for value in found]
-    return list(json_records(SourceLine(at + 1, at, line, len(line)) for at, line in enumerate(raw)))
+    return [SourceLine(at + 1, at, line, len(line)) for at, line in enumerate(raw)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.claude_code.content import blocks_of, object_of, text_of, usage_of
+from wakelog.errors import UsageError
+from wakelog.exchange.claude_code.content import blocks_of, object_of, spilled_name, text_of, usage_of
 from wakelog.exchange.records import JsonRecord, Record, SourceFile
 from wakelog.log.content import JsonObject, Usage
 
@@ -86,6 +87,19 @@ def kept_head(metadata: JsonObject) -> str:
     return text_of(object_of(metadata.get("preservedSegment")).get("headUuid")) or text_of(first)
 
 
+def spilled_text(value: JsonObject, find: Callable[[str], SourceFile | None] | None) -> str | None:
+    """Return the whole output of a tool from the file that it was written to; None if there is no such file."""
+    name = spilled_name(value)
+    found = find(name) if find is not None and name is not None else None
+    if found is None:
+        return None
+    try:
+        return found.content().decode("utf-8", "replace")
+    except UsageError:
+        # Longer than what is read at once: the result keeps the beginning, which the model saw.
+        return None
+
+
 class MessageUsage:
     """The usage of messages, each counted once: lines of one message repeat it, and so do copies after a compaction."""
 
@@ -153,8 +167,8 @@ class Draft:
 
     @property
     def full_key(self) -> str:
-        """What identifies the reply: its first line, and its last one if there are several."""
-        return self.key if len(self.lines) == 1 else f"{self.key}..{self._last_key}"
+        """What identifies the reply: its last line, also if a part of it was imported before as another reply."""
+        return self._last_key
 
 
 class Titles:

@@ -1,106 +1,115 @@
-"""Entries of a Codex session while its lines are read: ids, the reply in progress, its usage, its open tool calls.
+"""Entries of a Codex session while its lines are read: the reply in progress, its usage, its open tool calls.
 
-The rules for replies and ids are in the first lines of `session.py`.
+The rules for replies and ids are in the first lines of `session.py` and `identities.py`.
 """
 
-import hashlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
-from wakelog.exchange.codex.items import (
-    TOOL,
-    call_id_of,
-    displayed_texts,
-    identity_of,
-    is_from_model,
-    key_of,
-    model_parts,
-    outcome_of,
-    text_of,
-    usage_of,
-)
+from wakelog.exchange.codex.calls import OpenCall, OpenCalls, result_of, spawned_thread
+from wakelog.exchange.codex.displays import Displays, ShownLine
+from wakelog.exchange.codex.identities import Identities
+from wakelog.exchange.codex.items import TOOL, is_from_model, key_of, model_parts, text_of, usage_of
 from wakelog.exchange.codex.lines import Line
-from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, entry_id, session_id
-from wakelog.log.content import AnyMessage, AnyPart, JsonObject, Reply, Text, ToolCall, ToolResult, Usage
+from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, session_id
+from wakelog.log.content import AnyMessage, AnyPart, JsonObject, Reply, Text, ToolCall, Usage
 from wakelog.log.entry import Custom, KnownBody, Message, Node, Spawned
-from wakelog.log.ids import IdTable, id_hash
 
 _REPEATS_ITEM = "repeats a response item"
+_NO_USAGE = "holds rate limits, or usage that was counted before"
+_WAITS = "may belong to a response item that is not written yet"
 # How many items a compaction may keep and still be recognised as one that keeps entries.
 _KEPT_ITEMS_MAX = 10_000
-_NO_USAGE = "holds rate limits, or usage that was counted before"
+# Lines that wait for the end of a reply or for its usage are held back, up to this distance in the file.
+_HELD_BYTES = 16 * 1024 * 1024
+
+
+class _UsageLine(msgspec.Struct, frozen=True):
+    """A line with usage that stands before the reply it may belong to."""
+
+    line: Line
+    timestamp: str
+    usage: Usage
+    number: int
 
 
 class _Draft(msgspec.Struct):
-    """The reply in progress. `early` is the line with its usage, where that stands before the items."""
+    """The reply in progress. `line` is its last line; `early` is the usage before its items, if it may be its own."""
 
     line: Line
+    offset: int
     timestamp: str
     model: str | None
     provider: str | None
     parts: list[AnyPart] = []
     keys: list[str] = []
-    items: int = 0
-    identity: str | None = None
+    identity: str = ""
     after: str | None = None
     usage: Usage | None = None
     request_id: str | None = None
-    early: Line | None = None
+    early: _UsageLine | None = None
+    held: list[tuple[Line, str]] = []
+    """The lines between its items, with their times."""
 
     @property
     def records(self) -> int:
         """The number of lines that became this reply."""
-        return self.items + (self.usage is not None)
+        return len(self.keys) + (self.usage is not None)
 
 
-class _Held(msgspec.Struct, frozen=True):
-    """A line that is written before the reply in progress; `shown` is the digest of its text if it displays one."""
+class _Awaiting(msgspec.Struct):
+    """A reply in the queue whose usage may follow. `is_cut`: it ended where an earlier import had ended it."""
 
-    line: Line
-    timestamp: str
-    shown: bytes | None = None
-
-
-class _OpenCall(msgspec.Struct, frozen=True):
-    """A tool call without a result; `id` is unique in its reply."""
-
-    reply_id: str
-    id: str
-    name: str
+    place: int
+    offset: int
+    early: _UsageLine | None
+    is_cut: bool
 
 
 class EntryBuilder:
-    """The entries made so far, and what is needed to make the next ones."""
+    """The entries made so far, and what is needed to make the next ones.
 
-    def __init__(self, started: str) -> None:
+    `is_known` says which entries an earlier import of the same session has made.
+    """
+
+    def __init__(self, session: str, started: str, is_known: Callable[[str], bool] | None = None) -> None:
         self.tip: str | None = None
         self.timestamp = started
-        self.origin = started
-        """When the session began whose lines are read; a part of the ids of lines that are copied to forks."""
         self.model: str | None = None
         self.provider: str | None = None
         self.context_tokens: int | None = None
+        self.ids = Identities(session)
+        self._is_known = is_known
+        self._number = 0
         self._queue: list[ImportedItem] = []
         self._skipped: Counter[tuple[str, str]] = Counter()
-        self._used_ids = IdTable()
         self._draft: _Draft | None = None
-        self._held: list[_Held] = []
-        self._displayed: set[bytes] = set()
-        self._calls: dict[str, deque[_OpenCall]] = {}
-        self._children: dict[str, str] = {}
+        self._displays = Displays()
+        self._calls = OpenCalls()
         # The last items that the model saw, each with the id of its entry.
         self._recent: deque[tuple[str, str]] = deque(maxlen=_KEPT_ITEMS_MAX)
-        # The place in the queue of a reply whose usage may follow, and how this version of Codex writes usage.
-        self._awaiting: int | None = None
+        # Usage without a reply, a reply without usage, and whether this version of Codex writes usage first.
+        self._pending: _UsageLine | None = None
+        self._awaiting: _Awaiting | None = None
         self._total: Any = None
         self._is_usage_first: bool | None = None
         self._has_usage_records = False
 
     # ── entries ──────────────────────────────────────────────────────────────────────────────────
+
+    def begin_line(self, line: Line, timestamp: str) -> None:
+        """Take note of the next line. What has waited for too long waits no longer."""
+        self.timestamp = timestamp
+        self._number += 1
+        waiting = (self._draft, self._awaiting)
+        offsets = [self._displays.first_offset, *(each.offset for each in waiting if each is not None)]
+        if any(offset is not None and line.offset - offset > _HELD_BYTES for offset in offsets):
+            self.end_reply()
 
     def finished(self) -> Iterator[ImportedItem]:
         """Yield the entries that no later line changes, each once."""
@@ -108,19 +117,22 @@ class EntryBuilder:
             queue, self._queue = self._queue, []
             yield from queue
 
+    def finish(self) -> None:
+        """End the reply in which the file ends. A line that may belong to what is not written yet is only counted."""
+        for shown in self._displays.take_all():
+            self.skip(shown.line, _WAITS)
+        if self._pending is not None:
+            self.skip(self._pending.line, _WAITS)
+            self._pending = None
+        self.end_reply(may_wait=True)
+        if self._awaiting is not None and (early := self._without_early(self._awaiting)) is not None:
+            self.skip(early.line, _WAITS)
+        self._awaiting = None
+
     def skipped(self) -> Iterator[SkippedRecords]:
         """Yield the counts of skipped lines."""
         for (kind, reason), count in self._skipped.items():
             yield SkippedRecords(kind, count, reason)
-
-    def new_id(self, line: Line, identity: str | None = None, suffix: str = "") -> str:
-        """Return the id of an entry: from what identifies it in every file, else from its place in this one."""
-        if identity is not None:
-            found = entry_id(TOOL, identity + suffix)
-            if found not in self._used_ids:
-                self._used_ids.add(id_hash(found))
-                return found
-        return entry_id(TOOL, f"{line.place}{suffix}")
 
     def report(self, item: ImportedItem) -> None:
         """Pass on what is not a line."""
@@ -140,22 +152,22 @@ class EntryBuilder:
         self, line: Line, data: Any = None, *, timestamp: str | None = None, suffix: str = "", records: int = 1
     ) -> None:
         """Add a line, or a part of it, as it is."""
-        at = timestamp or self.timestamp
         body = Custom(
-            id=self.new_id(line, line.identity, suffix),
+            id=self.ids.take(line, line.identity, suffix),
             parent_id=self.tip,
-            timestamp=at,
+            timestamp=timestamp or self.timestamp,
             custom_type=f"{TOOL}:{line.name}",
             data=line.value if data is None else data,
         )
         self.add(body, records, is_verbatim=True)
 
     def keep(self, line: Line) -> None:
-        """Keep a line verbatim: at once, or before the reply in progress."""
-        if self._draft is None and not self._held:
+        """Keep a line verbatim: at once, or behind the reply in progress."""
+        self._keep_pending_usage()
+        if self._draft is None:
             self.add_verbatim(line)
         else:
-            self._held.append(_Held(line, self.timestamp))
+            self._draft.held.append((line, self.timestamp))
 
     def skip(self, line: Line, reason: str) -> None:
         """Count a line that is not kept."""
@@ -170,7 +182,7 @@ class EntryBuilder:
     def first_kept(self, items: Sequence[JsonObject]) -> str | None:
         """Return the id of the entry with which items begin if they are the last ones of the session, else None."""
         count = len(items)
-        tail = list(self._recent)[-count - 1 :]
+        tail = list(islice(reversed(self._recent), count + 1 if count else 0))[::-1]
         before, tail = tail[:-count], tail[-count:]
         if not count or [key for key, _ in tail] != [key_of(item) for item in items]:
             return None
@@ -181,57 +193,75 @@ class EntryBuilder:
 
     def keep_unless_repeated(self, line: Line, text: str) -> None:
         """Skip an event that displays the text of an item, before or after that item; else keep it."""
-        digest = digest_of_text(text)
-        if digest in self._displayed:
+        if self._displays.is_displayed(text):
             self.skip(line, _REPEATS_ITEM)
         else:
-            self._held.append(_Held(line, self.timestamp, digest))
+            self._displays.wait(text, ShownLine(line, self.timestamp, self._number))
 
     def note_displayed(self, item: JsonObject, *, is_prompt: bool = False) -> None:
         """Note the texts of an item, and skip the events before it that display them. A prompt begins anew."""
-        digests = {digest_of_text(text) for text in displayed_texts(item)}
-        self._displayed = digests if is_prompt else self._displayed | digests
-        if not any(held.shown in digests for held in self._held):
-            return
-        for held in self._held:
-            if held.shown in digests:
-                self.skip(held.line, _REPEATS_ITEM)
-        self._held = [held for held in self._held if held.shown not in digests]
+        for shown in self._displays.note_item(item, is_prompt=is_prompt):
+            self.skip(shown.line, _REPEATS_ITEM)
+            if self._pending is not None and shown.number < self._pending.number and not is_prompt:
+                # The response was over when its usage was written, and only then were its items.
+                self._is_usage_first = True
 
     # ── replies ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_between_replies(self) -> bool:
         """Whether no reply is in progress and no line waits."""
-        return self._draft is None and not self._held
+        return self._draft is None and not self._displays and self._pending is None
 
     def extend_reply(self, line: Line, item: JsonObject) -> None:
         """Add an item of the model to the reply in progress, or begin one with it."""
         assert is_from_model(item)
-        if self._draft is None:
-            self._awaiting = None
-            self._draft = _Draft(line, self.timestamp, self.model, self.provider)
-            self._take_early_usage(self._draft)
-        draft = self._draft
+        draft = self._draft = self._draft or self._begin_reply(line)
         draft.parts.extend(model_parts(item, draft.after))
         if item.get("type") == "reasoning":
             draft.after = text_of(item.get("id")) or draft.after
-        draft.items += 1
         draft.keys.append(key_of(item))
-        draft.identity = draft.identity or identity_of(item)
+        draft.line, draft.identity = line, self.ids.of_item(item)
+        if self._is_known is not None and self._is_known(self.ids.find(line, draft.identity)):
+            self._await_usage(draft, self._end_draft(draft), is_cut=True)
+
+    def _begin_reply(self, line: Line) -> _Draft:
+        draft = _Draft(line, line.offset, self.timestamp, self.model, self.provider)
+        awaiting, self._awaiting = self._awaiting, None
+        if awaiting is not None and awaiting.is_cut:
+            draft.early = self._without_early(awaiting)
+        elif awaiting is not None and awaiting.early is not None:
+            self._is_usage_first = True
+        if self._pending is not None and self._is_usage_first is not False:
+            draft.early, self._pending = self._pending, None
+        self._keep_pending_usage()
+        draft.usage = draft.early.usage if draft.early is not None else None
+        return draft
 
     def end_reply(self, *, may_wait: bool = False) -> None:
         """End the reply in progress, if there is one. With `may_wait`, its usage may still follow."""
+        draft = self._draft
         if not may_wait:
+            if self._awaiting is not None and self._awaiting.early is not None:
+                self._is_usage_first = True
             self._awaiting = None
-        draft, self._draft = self._draft, None
-        held, self._held = self._held, []
-        for each in held:
-            self.add_verbatim(each.line, timestamp=each.timestamp)
-        if draft is None:
-            return
+        elif self._awaiting is not None:
+            self._awaiting.is_cut = False
+        if draft is not None:
+            place = self._end_draft(draft)
+            if may_wait:
+                self._await_usage(draft, place, is_cut=False)
+            elif draft.early is not None:
+                self._is_usage_first = True
+        for shown in self._displays.take_all():
+            self.add_verbatim(shown.line, timestamp=shown.timestamp)
+        self._keep_pending_usage()
+
+    def _end_draft(self, draft: _Draft) -> int:
+        """Add the reply in progress, and the lines between its items; return its place in the queue."""
+        self._draft = None
         content = with_unique_call_ids(draft.parts)
-        reply_id = self.new_id(draft.line, draft.identity, f"+{draft.items}")
+        reply_id = self.ids.take(draft.line, draft.identity)
         reply = Reply(
             content=content,
             model=draft.model,
@@ -240,13 +270,14 @@ class EntryBuilder:
             usage=draft.usage,
             request_id=draft.request_id,
         )
+        place = len(self._queue)
         self.add(Message(id=reply_id, parent_id=self.tip, timestamp=draft.timestamp, message=reply), draft.records)
         self._recent.extend((key, reply_id) for key in draft.keys)
-        if may_wait and draft.usage is None:
-            self._awaiting = len(self._queue) - 1
-        for part, renamed in zip(draft.parts, content, strict=True):
-            if isinstance(part, ToolCall) and isinstance(renamed, ToolCall):
-                self._open_call(draft.line, part.id, _OpenCall(reply_id, renamed.id, renamed.name))
+        for call, child in self._calls.open(reply_id, draft.parts, content):
+            self._add_spawned(draft.line, call, child)
+        for line, timestamp in draft.held:
+            self.add_verbatim(line, timestamp=timestamp)
+        return place
 
     # ── usage ────────────────────────────────────────────────────────────────────────────────────
 
@@ -276,41 +307,58 @@ class EntryBuilder:
         if self._has_usage_records or not is_new:
             self.skip(line, _NO_USAGE)
         elif not self._give_usage(usage):
-            self._is_usage_first = self._is_usage_first is not False
-            self._held.append(_Held(line, self.timestamp))
+            self._keep_pending_usage()
+            self._pending = _UsageLine(line, self.timestamp, usage, self._number)
 
     def _give_usage(self, usage: Usage, request_id: str | None = None) -> bool:
         """Give usage to the reply in progress, which it ends, or to the one that waits; return whether there is one."""
-        if self._draft is not None:
+        draft, awaiting = self._draft, self._awaiting
+        if draft is not None:
             self._is_usage_first = False
-            if self._draft.early is not None:
-                self._held.append(_Held(self._draft.early, self.timestamp))
-            self._draft.usage, self._draft.request_id = usage, request_id
+            if draft.early is not None:
+                draft.held.append((draft.early.line, draft.early.timestamp))
+                draft.early = None
+            draft.usage, draft.request_id = usage, request_id
             self.end_reply()
             return True
-        if self._awaiting is None or self._is_usage_first:
+        if awaiting is None or (self._is_usage_first and not awaiting.is_cut):
             return False
-        waiting = self._queue[self._awaiting]
+        if (early := self._without_early(awaiting)) is not None:
+            self._is_usage_first = False
+            self.add_verbatim(early.line, timestamp=early.timestamp)
+        self._set_usage(awaiting.place, usage, request_id)
+        self._awaiting = None
+        return True
+
+    def _await_usage(self, draft: _Draft, place: int, *, is_cut: bool) -> None:
+        """Let a reply that has ended wait for its usage, unless it is certain that it has its own."""
+        early = draft.early if self._is_usage_first is None else None
+        if draft.usage is None or early is not None:
+            self._awaiting = _Awaiting(place, draft.offset, early, is_cut)
+
+    def _without_early(self, awaiting: _Awaiting) -> _UsageLine | None:
+        """Take the usage before a reply away from it again; return it, or None if the reply has no such usage."""
+        early, awaiting.early = awaiting.early, None
+        if early is not None:
+            self._set_usage(awaiting.place, None)
+        return early
+
+    def _set_usage(self, place: int, usage: Usage | None, request_id: str | None = None) -> None:
+        """Give a reply in the queue its usage, or take it away."""
+        waiting = self._queue[place]
         assert isinstance(waiting, ImportedEntry)
         assert isinstance(waiting.body, Message)
         reply = msgspec.structs.replace(waiting.body.message, usage=usage, request_id=request_id)
         body = msgspec.structs.replace(waiting.body, message=reply)
-        self._queue[self._awaiting] = ImportedEntry(body, waiting.records + 1)
-        self._awaiting = None
-        return True
+        self._queue[place] = ImportedEntry(body, waiting.records + (1 if usage is not None else -1))
 
-    def _take_early_usage(self, draft: _Draft) -> None:
-        """Give a new reply the usage directly before it, if this version writes usage before the items."""
-        if self._is_usage_first and self._held and self._held[-1].line.name == "event_msg/token_count":
-            draft.early = self._held.pop().line
-            draft.usage = usage_of(draft.early.payload["info"]["last_token_usage"])
+    def _keep_pending_usage(self) -> None:
+        """Keep usage that no reply follows directly as it is."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.add_verbatim(pending.line, timestamp=pending.timestamp)
 
     # ── tool calls ───────────────────────────────────────────────────────────────────────────────
-
-    def _open_call(self, line: Line, written_id: str, call: _OpenCall) -> None:
-        self._calls.setdefault(written_id, deque()).append(call)
-        if child := self._children.pop(written_id, None):
-            self._add_spawned(line, call, child)
 
     def forget_branch(self) -> None:
         """Forget open tool calls and the last items: they are on a branch that was left."""
@@ -319,45 +367,31 @@ class EntryBuilder:
 
     def take_result(self, line: Line, item: JsonObject) -> None:
         """Add the result of an open tool call; without one the line is kept verbatim."""
-        call_id = call_id_of(item)
-        waiting = self._calls.get(call_id)
-        if not waiting:
+        identity, call = self.ids.of_item(item), self._calls.close(item)
+        if call is None:
             self.add_verbatim(line)
             return
-        call = waiting.popleft()
-        if not waiting:
-            del self._calls[call_id]
-        outcome = outcome_of(item)
-        result = ToolResult(
-            content=outcome.content,
-            tool_call_id=call.id,
-            tool_name=call.name,
-            reply_id=call.reply_id,
-            status=outcome.status,
-            is_error=outcome.status not in (None, "ok"),
-            duration_ms=outcome.duration_ms,
-        )
-        result_id = self.new_id(line, identity_of(item))
-        self.add_message(result_id, result)
+        result_id = self.ids.take(line, identity)
+        self.add_message(result_id, result_of(call, item))
         self.note_item(item, result_id)
-        if call.name == "spawn_agent" and (child := _spawned_thread(item.get("output"))):
+        if child := spawned_thread(call, item):
             self._add_spawned(line, call, child)
 
     def note_spawned(self, line: Line, call_id: Any, child: Any) -> None:
         """Note that a call started a sub-agent; the reply with the call may be in progress."""
         if not isinstance(call_id, str) or not isinstance(child, str):
             return
-        if waiting := self._calls.get(call_id):
-            self._add_spawned(line, waiting[0], child)
+        if (call := self._calls.first(call_id)) is not None:
+            self._add_spawned(line, call, child)
         elif self._draft is not None:
-            self._children[call_id] = child
+            self._calls.note_child(call_id, child)
 
-    def _add_spawned(self, line: Line, call: _OpenCall, child: str) -> None:
+    def _add_spawned(self, line: Line, call: OpenCall, child: str) -> None:
         key = f"spawned:{call.reply_id}:{child}"
-        if entry_id(TOOL, key) in self._used_ids:
+        if key in self.ids:
             return
         body = Spawned(
-            id=self.new_id(line, key),
+            id=self.ids.take(line, key),
             parent_id=call.reply_id,
             timestamp=self.timestamp,
             child_session=session_id(TOOL, child),
@@ -367,23 +401,9 @@ class EntryBuilder:
         self.add(body, 0)
 
 
-def digest_of_text(text: str) -> bytes:
-    """Return a short digest, to compare texts that are not kept in memory."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
-
-
 def _stop_reason(content: Iterable[AnyPart]) -> str | None:
     """Return why a reply ended, as far as its parts show it; they must decide it alone (see `session.py`)."""
     parts = list(content)
     if any(isinstance(part, ToolCall) for part in parts):
         return "tools"
     return "stop" if any(isinstance(part, Text) and part.text for part in parts) else None
-
-
-def _spawned_thread(output: Any) -> str | None:
-    """Return the thread that the output of `spawn_agent` names."""
-    try:
-        found = msgspec.json.decode(output) if isinstance(output, str) else None
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    return text_of(found.get("agent_id")) or None if isinstance(found, dict) else None

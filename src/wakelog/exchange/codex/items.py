@@ -101,7 +101,7 @@ def model_parts(item: JsonObject, after: str | None) -> tuple[AnyPart, ...]:
     """Return the parts of an item of the model; `after` is the id of the reasoning before it in the same response."""
     kind = item.get("type")
     if kind == "reasoning":
-        return (_thinking(item),)
+        return _thoughts(item)
     if kind == "message":
         return _answer(item, after)
     if kind in CALL_TYPES and call_id_of(item):
@@ -110,6 +110,12 @@ def model_parts(item: JsonObject, after: str | None) -> tuple[AnyPart, ...]:
         described = {key: value for key, value in item.items() if key != "result"}
         return (Text(text="", bound={TOOL: described}), Image(mime_type="image/png", data=item["result"]))
     return (Text(text="", bound={"item": item}),)
+
+
+def _thoughts(item: JsonObject) -> tuple[AnyPart, ...]:
+    """Return reasoning as a part, and what is in it besides texts as parts of their own."""
+    given = (*contents_of(item.get("summary")), *contents_of(item.get("content")))
+    return _thinking(item), *(UnknownPart(part=each) for each in given if _text_in(each) is None)
 
 
 def _thinking(item: JsonObject) -> Thinking:
@@ -123,19 +129,34 @@ def _thinking(item: JsonObject) -> Thinking:
     )
 
 
+def contents_of(value: Any) -> list[Any]:
+    """Return the contents of an item: those of a list, or a value that is one by itself."""
+    if isinstance(value, list):
+        return value
+    return [] if value is None or value == "" else [value]
+
+
+def _text_in(content: Any) -> str | None:
+    """Return the text of one content; None if it has none."""
+    text = content.get("text") if isinstance(content, dict) else content
+    return text if isinstance(text, str) else None
+
+
 def _texts(value: Any) -> list[str]:
-    return [text for each in objects_in(value) if (text := text_of(each.get("text")))]
+    return [text for each in contents_of(value) if (text := _text_in(each))]
 
 
 def _answer(item: JsonObject, after: str | None) -> tuple[AnyPart, ...]:
     item_id, phase = _item_id(item), item.get("phase")
     own = Bound(id=item_id, after=after if item_id else None, phase=phase if isinstance(phase, str) else None)
-    parts = tuple(_answer_part(content, own) for content in objects_in(item.get("content")))
-    return parts or (Text(text=text_of(item.get("content")), bound=bound_as_json(own)),)
+    parts = tuple(_answer_part(content, own) for content in contents_of(item.get("content")))
+    return parts or (Text(text="", bound=bound_as_json(own)),)
 
 
-def _answer_part(content: JsonObject, own: Bound) -> AnyPart:
+def _answer_part(content: Any, own: Bound) -> AnyPart:
     match content:
+        case str(text):
+            return Text(text=text, bound=bound_as_json(own))
         case {"type": "refusal", "refusal": str(text)}:
             return Text(text=text, bound=bound_as_json(msgspec.structs.replace(own, refusal=True)))
         case {"type": "output_text" | "text" | "input_text", "text": str(text)}:
@@ -185,16 +206,12 @@ def _item_id(item: JsonObject) -> str | None:
     return text_of(item.get("id")) or None
 
 
-def identity_of(item: JsonObject) -> str | None:
-    """Return what identifies an item in every file that it is copied to: its id, or the id of its call."""
-    named = text_of(item.get("id")) or text_of(item.get("call_id"))
-    return f"{item.get('type')}:{named}" if named else None
-
-
 def key_of(item: JsonObject) -> str:
-    """Return what an item is compared by with other items of the same file: its identity, or a hash of its texts."""
+    """Return what an item is compared by with other items of the same file: an id, or a hash of its texts."""
+    if named := text_of(item.get("id")) or text_of(item.get("call_id")):
+        return f"{item.get('type')}:{named}"
     texts = (*_texts(item.get("summary")), *_texts(item.get("content")), text_of(item.get("encrypted_content")))
-    return identity_of(item) or f"{item.get('type')}:{item.get('role')}:{hash(texts)}"
+    return f"{item.get('type')}:{item.get('role')}:{hash(texts)}"
 
 
 def displayed_texts(item: JsonObject) -> Iterator[str]:
@@ -214,7 +231,7 @@ def displayed_texts(item: JsonObject) -> Iterator[str]:
 def input_message(item: JsonObject) -> Prompt | Note:
     """Return a message to the model: a prompt of a person, or a note that Codex added."""
     given = item.get("content")
-    parts = tuple(content_part(content) for content in objects_in(given)) or (Text(text=text_of(given)),)
+    parts = tuple(content_part(content) for content in contents_of(given)) or (Text(text=""),)
     kind = _injected_kind(item)
     return Prompt(content=parts) if kind is None else Note(content=parts, custom_type=f"{TOOL}:{kind}"[:100])
 
@@ -246,9 +263,11 @@ def _kind_of_text(text: str) -> str | None:
     return tag.replace(" ", "_") if tag in _CONTEXT_TAGS else None
 
 
-def content_part(content: JsonObject) -> AnyPart:
+def content_part(content: Any) -> AnyPart:
     """Return one content item as a part. Media that are not in the file, and unknown items, are kept as they are."""
     match content:
+        case str(text):
+            return Text(text=text)
         case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
             return Text(text=text)
         case {"type": "input_image", "image_url": str(url)} if (media := _data_url(url)) is not None:
@@ -287,7 +306,7 @@ def outcome_of(item: JsonObject) -> Outcome:
             status, duration_ms = _stated(text)
             return Outcome((Text(text=text),), status, duration_ms)
         case list(contents):
-            parts = tuple(content_part(each) if isinstance(each, dict) else UnknownPart(part=each) for each in contents)
+            parts = tuple(content_part(each) for each in contents)
             first = next((part.text for part in parts if isinstance(part, Text)), "")
             status, duration_ms = _stated(first)
             return Outcome(parts, status, duration_ms)

@@ -4,7 +4,8 @@
 - Files of 2025-07 and 2025-08 begin with a bare header `{id, timestamp, instructions}`; response items follow, bare.
 - Files of the TypeScript version (2025-04) are one document `{session, items}`.
 - A fork in paginated mode holds only its own lines and names the file with those before it (`history_base`). These are
-  read from that file if it is in the same folder; else this is reported.
+  read from that file: it is in the same folder, in that of the day on which its thread began, or among the archived
+  ones. Otherwise this is reported.
 """
 
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from wakelog.errors import UsageError
-from wakelog.exchange.codex.items import ITEM_TYPES, identity_of, text_of
+from wakelog.exchange.codex.items import ITEM_TYPES, text_of
 from wakelog.exchange.records import BadRecord, SourceFile, decode_document, json_records
 from wakelog.exchange.sessions import SkippedRecords
 from wakelog.log.content import JsonObject
@@ -26,8 +27,10 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _UUID_WITH_TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _NAMED_THREAD = re.compile(rf"({_UUID})(?:_{_UUID})?\.jsonl?(?:\.zst)?\Z", re.IGNORECASE)
 _NAME_CHARS = 80
+_BASE_KEYS = ("thread_id", "end_ordinal_exclusive", "end_byte_offset")
 # How many files one after the other a history may be spread over, and in how many records a header is looked for.
 _BASES_MAX = 100
+_DAY_MS = 24 * 60 * 60 * 1000
 _HEADER_RECORDS = 200
 
 
@@ -42,7 +45,7 @@ class Line(msgspec.Struct, frozen=True):
     offset: int = 0
     ordinal: int | None = None
     origin: str = ""
-    """When the session began that a header is about."""
+    """The session that a header is about, and where its history is: a part of the ids of the lines behind it."""
 
     @property
     def name(self) -> str:
@@ -55,8 +58,8 @@ class Line(msgspec.Struct, frozen=True):
         """What identifies the record in every file that it is copied to; None if nothing does."""
         payload = self.payload
         match self.kind, payload.get("type"):
-            case "response_item", _:
-                return identity_of(payload)
+            case "response_item", str(kind):
+                return f"{kind}:{payload['id']}" if text_of(payload.get("id")) else None
             case "session_meta" | "session", _:
                 named = payload.get("id")
             case "token_usage_record", _:
@@ -128,6 +131,13 @@ def _started_ms(meta: JsonObject) -> int:
     return started_ms_of(text_of(meta.get("id"))) or max(0, parse_ms(text_of(meta.get("timestamp"))) or 0)
 
 
+def _origin_of(meta: JsonObject) -> str:
+    """Return what a header has in every copy, and no other header has, also not that of a reverted thread."""
+    base = _object(meta.get("history_base"))
+    known = (meta.get("id"), meta.get("timestamp"), *(base.get(key) for key in _BASE_KEYS))
+    return repr([each if isinstance(each, str | int) else None for each in known])
+
+
 def _is_bare_header(value: JsonObject) -> bool:
     return "type" not in value and bool(text_of(value.get("id"))) and isinstance(value.get("timestamp"), str)
 
@@ -183,11 +193,34 @@ def _is_behind(line: Line, end: int | None, end_offset: int | None) -> bool:
 
 
 def _find_rollout(source: SourceFile, rollout_id: str) -> SourceFile | None:
-    """Return the rollout with an id from the folder of a file: its name ends in the id."""
+    """Return the rollout with an id, which its name ends in; None if it is in none of the folders for it."""
     if not rollout_id:
         return None
     endings = tuple(f"{mark}{rollout_id}.jsonl{packed}" for mark in "-_" for packed in ("", ".zst"))
-    return next((other for other in source.list_beside(".") if _name_of(other).endswith(endings)), None)
+    for folder in _folders_of(source, rollout_id):
+        found = next((other for other in source.list_beside(folder) if _name_of(other).endswith(endings)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _folders_of(source: SourceFile, rollout_id: str) -> Iterator[str]:
+    """Yield the folders in which a rollout may be, from that of another one."""
+    folders = source.path.replace("\\", "/").split("/")[:-1]
+    yield "."
+    if folders[-4:-3] == ["sessions"]:
+        days, archive = "../../..", "../../../../archived_sessions"
+    elif folders[-1:] == ["archived_sessions"]:
+        days, archive = "../sessions", "."
+    else:
+        return
+    started_ms = started_ms_of(rollout_id)
+    # Folders are named by the local date, whose zone is not known.
+    for day in (0, -1, 1) if started_ms is not None else ():
+        date = iso_timestamp(max(0, (started_ms or 0) + day * _DAY_MS))
+        yield f"{days}/{date[:4]}/{date[5:7]}/{date[8:10]}"
+    if archive != ".":
+        yield archive
 
 
 def _line(value: JsonObject, header: Header, offset: int) -> Line:
@@ -202,7 +235,7 @@ def _line(value: JsonObject, header: Header, offset: int) -> Line:
             value.get("timestamp"),
             offset,
             ordinal if isinstance(ordinal, int) else None,
-            iso_timestamp(_started_ms(payload)) if kind == "session_meta" else "",
+            _origin_of(payload) if kind == "session_meta" else "",
         )
     return _bare_line(value, place, offset)
 
@@ -211,9 +244,7 @@ def _bare_line(value: JsonObject, place: str, offset: int) -> Line:
     """Return a record without an envelope: a header, a response item, or anything else under its own type."""
     kind = value.get("type")
     if _is_bare_header(value):
-        return Line(
-            "session", value, value, place, value["timestamp"], offset, origin=iso_timestamp(_started_ms(value))
-        )
+        return Line("session", value, value, place, value["timestamp"], offset, origin=_origin_of(value))
     if isinstance(kind, str) and kind in ITEM_TYPES and "payload" not in value:
         return Line("response_item", value, value, place, value.get("timestamp"), offset)
     named = kind if isinstance(kind, str) else value.get("record_type")
@@ -245,8 +276,8 @@ def is_document(value: Any) -> bool:
 def document_lines(document: JsonObject, header: Header) -> Iterator[LineItem]:
     """Yield the session and the items of a document as lines; all of them have the time of the session."""
     session: JsonObject = document["session"]
-    origin = iso_timestamp(header.started_ms)
-    yield Line("session", session, session, f"{header.owner}:session", session.get("timestamp"), origin=origin)
+    place = f"{header.owner}:session"
+    yield Line("session", session, session, place, session.get("timestamp"), origin=_origin_of(session))
     for number, item in enumerate(document["items"]):
         if isinstance(item, dict):
             yield _bare_line(item, f"{header.owner}:{number}", 0)

@@ -74,6 +74,12 @@ class OwnRecords:
         return tuple(node for group in groups for node in group)
 
 
+def moved_results(branch: Sequence[WrittenNode], written: Sequence[WrittenNode]) -> int:
+    """Return how many tool results have another place among the messages than in the session."""
+    before, after = ([node for node in nodes if isinstance(node, Message)] for nodes in (branch, written))
+    return sum(isinstance(now.message, ToolResult) and now.id != old.id for old, now in zip(before, after, strict=True))
+
+
 def _header_fields(payload: JsonObject) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a header that hold for a written session, too. Codex refuses a file with others in them."""
     if provider := text_of(payload.get("model_provider")):

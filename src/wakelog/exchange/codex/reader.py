@@ -5,7 +5,7 @@
 and what may change when a file has grown.
 
 - A file is one session; a sub-agent has a file of its own and names its parent. A `Spawned` entry in the parent names
-  the child by the time in its id, so a child whose id holds no time has none.
+  the session of the child, whose id derives from that of its thread.
 - A fork that copied its history begins with its own header and goes on with that of its ancestor; copied items have the
   same ids in both. A fork by `history_base` begins with the entries of the file that it names.
 - A rollback moves the head before the dropped prompts; these stay as a branch.
@@ -16,10 +16,8 @@ and what may change when a file has grown.
 - A reverted thread has two files with the same id: two sources of one session.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from wakelog.errors import UsageError
 from wakelog.exchange.codex.items import TOOL, text_of
@@ -43,10 +41,13 @@ __all__ = [
     "is_codex",
     "is_state_database",
     "read_sessions",
-    "thread_states",
     "titles_from_index",
+    "titles_from_state",
     "why_refused",
 ]
+
+TAKES_KNOWN_ENTRIES = True
+"""`read_sessions` must be told which entries are stored, so that a reply that has grown continues in a new one."""
 
 _KINDS = frozenset(
     {
@@ -101,8 +102,11 @@ def is_state_database(tables: Mapping[str, Sequence[str]]) -> bool:
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
-    """Yield the session of a rollout; `UsageError` for `history.jsonl`, which is not a transcript."""
+def read_sessions(source: SourceFile, is_known: Callable[[str], bool] | None = None) -> Iterator[ForeignSession]:
+    """Yield the session of a rollout; `UsageError` for `history.jsonl`, which is not a transcript.
+
+    `is_known` says which entries an earlier import of the same session has made: a reply ends where it ended then.
+    """
     if reason := why_refused(_head(source)):
         raise UsageError(f"{source.path}: {reason}", hint="import the rollouts in the folder sessions")
     document = read_document(source)
@@ -114,7 +118,7 @@ def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
     origin = _origin(source, header)
     yield ForeignSession(
         origin=origin,
-        items=Transcript(header.id, iso_timestamp(header.started_ms)).read(lines),
+        items=Transcript(header.id, iso_timestamp(header.started_ms), is_known).read(lines),
         started_ms=header.started_ms,
         agent=_agent(meta) if origin.is_subagent else TOOL,
         cwd=text_of(meta.get("cwd")),
@@ -188,7 +192,7 @@ def _title_and_model(source: SourceFile, header: Header) -> tuple[str | None, st
     return title, model
 
 
-# ── names and states beside the rollouts ─────────────────────────────────────────────────────────
+# ── names beside the rollouts ────────────────────────────────────────────────────────────────────
 
 
 def titles_from_index(records: Iterable[Any]) -> dict[str, str]:
@@ -201,24 +205,17 @@ def titles_from_index(records: Iterable[Any]) -> dict[str, str]:
     return {thread_id: name for thread_id, name in titles.items() if name}
 
 
-class ThreadState(msgspec.Struct, frozen=True):
-    """What the state database says about a thread. `title` is a name that was given, not a first prompt."""
-
-    title: str | None = None
-    is_archived: bool = False
-
-
-def thread_states(database: SourceDatabase) -> dict[str, ThreadState]:
-    """Return title and archived flag of each thread in `state_N.sqlite`; empty if the database has no threads."""
+def titles_from_state(database: SourceDatabase) -> dict[str, str]:
+    """Return the titles of the threads in `state_N.sqlite` that were given one, which is not their first prompt."""
     if "id" not in database.columns("threads"):
         return {}
-    columns = ("id", "name", "title", "first_user_message", "archived")
+    columns = ("id", "name", "title", "first_user_message")
     return {
-        thread_id: ThreadState(_given_title(name, title, first), is_archived=archived == 1)
-        for thread_id, name, title, first, archived in database.rows("threads", columns, order=("id",))
-        if isinstance(thread_id, str)
+        thread_id: given
+        for thread_id, name, title, first in database.rows("threads", columns, order=("id",))
+        if isinstance(thread_id, str) and (given := _given_title(name, title, first))
     }
 
 
-def _given_title(name: Any, title: Any, first_message: Any) -> str | None:
-    return text_of(name) or (text_of(title) if title != first_message else "") or None
+def _given_title(name: Any, title: Any, first_message: Any) -> str:
+    return text_of(name) or (text_of(title) if title != first_message else "")

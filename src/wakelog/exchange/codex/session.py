@@ -7,28 +7,30 @@ only repeats an item is counted as skipped, any other is kept verbatim.
 **Replies.** The items of one response are lines of their own. A reply is the run of items of the model up to the first
 line that ends it: the usage of the response, an input of the model (a message, a tool result), a context of a turn, the
 beginning or the end of a turn, a compaction, a rollback, a session header. Other lines do not end it; they are entries
-before the reply. Versions of 2025 wrote each call together with its result: there a response with two calls is two
-replies. The id of a reply is made from its first identified item and the number of its items.
+behind the reply. Versions of 2025 wrote each call together with its result: there a response with two calls is two
+replies. The id of a reply is made from its last item.
 
-**When a file has grown**, its entries are the same as before, followed by new ones, except at the end: the reply in
-which the file ended may have more items. It is then another entry, with an id of its own and the same parent, so the
-shorter one becomes the tip of a branch. Likewise an event whose item was not written yet is an entry only as long as
-the file ends there. A reply of versions that write the usage behind the tool results has its usage only once it is
-written; its id stays the same.
+**When a file has grown**, its entries are the same as before, followed by new ones. The reply in which the file ended
+may have more items: where its beginning is known from an earlier import, the rest of it becomes a second reply. An
+event at the end whose item may not be written yet, and usage whose reply may not be, are only counted. Usage that is
+written behind a reply becomes that of the reply; its id stays the same.
 
-**Ids** are made from the id of an item, of its call or of a turn where there is one. Those are the same in every file
-that a line was copied to. All other lines are identified by their file and place.
+**Usage** stands behind the items of a response, behind their results, or, in versions of 2025, before the items. It
+stands before them if it was written between an event and the item that the event displays, or directly before an item
+whose reply has none behind it. Usage that is not that of a reply is kept verbatim.
+
+**Ids**: see `identities.py`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from wakelog.exchange.codex.entries import EntryBuilder, digest_of_text
+from wakelog.exchange.codex.entries import EntryBuilder
+from wakelog.exchange.codex.identities import digest_of_text
 from wakelog.exchange.codex.items import (
     ITEM_TYPES,
     RESULT_TYPES,
     TOOL,
-    identity_of,
     input_message,
     is_from_model,
     model_parts,
@@ -47,9 +49,9 @@ _DISPLAY_KEYS = frozenset({"type", "message", "text", "phase", "client_id", "kin
 class Transcript:
     """The state while the lines of one session are read."""
 
-    def __init__(self, thread_id: str, started: str) -> None:
+    def __init__(self, thread_id: str, started: str, is_known: Callable[[str], bool] | None = None) -> None:
         self._thread_id = thread_id
-        self._entries = EntryBuilder(started)
+        self._entries = EntryBuilder(thread_id, started, is_known)
         self._last_settings: dict[str, bytes] = {}
         self._was_compacted = False
         # Where a rollback continues: for each prompt, the entry before it and before the context added for it.
@@ -61,12 +63,12 @@ class Transcript:
         """Yield the entries of the lines, and what is not an entry."""
         for line in lines:
             if isinstance(line, Line):
-                self._entries.timestamp = timestamp_of(line.timestamp, self._entries.timestamp)
+                self._entries.begin_line(line, timestamp_of(line.timestamp, self._entries.timestamp))
                 self._take(line)
             else:
                 self._entries.report(line)
             yield from self._entries.finished()
-        self._entries.end_reply()
+        self._entries.finish()
         yield from self._entries.finished()
         yield from self._entries.skipped()
 
@@ -82,7 +84,8 @@ class Transcript:
                 self._take_settings(line, payload, payload.get("model"), None)
             case "session_meta" | "session":
                 entries.end_reply()
-                entries.origin = line.origin or entries.origin
+                if line.origin:
+                    entries.ids.begin_session(line.origin)
                 entries.provider = text_of(payload.get("model_provider")) or entries.provider
                 entries.add_verbatim(line)
             case "compacted":
@@ -123,7 +126,7 @@ class Transcript:
         elif not self._is_in_context:
             self._context_tip = entries.tip
         self._is_in_context = not (is_prompt or is_from_agent)
-        message_id = entries.new_id(line, identity_of(item))
+        message_id = entries.ids.take(line, entries.ids.of_item(item))
         entries.add_message(message_id, message)
         entries.note_item(item, message_id)
         if is_from_agent:
@@ -148,7 +151,7 @@ class Transcript:
             entries.end_reply()
         entries.model, entries.provider = new_model, new_provider
         body = ModelChange(
-            id=entries.new_id(line, suffix=":model"),
+            id=entries.ids.take(line, suffix=":model"),
             parent_id=entries.tip,
             timestamp=entries.timestamp,
             model=new_model,
@@ -168,7 +171,7 @@ class Transcript:
         kept_from = entries.first_kept(history[is_first:]) if is_first or not summary else None
         window = text_of(payload.get("window_id"))
         body = Compaction(
-            id=entries.new_id(line, f"compacted:{window}" if window else None),
+            id=entries.ids.take(line, f"compacted:{window}" if window else None),
             parent_id=entries.tip,
             timestamp=entries.timestamp,
             summary=texts[seen[0]] if seen and kept_from is None else summary,
@@ -193,10 +196,10 @@ class Transcript:
             message = input_message(item)
             kind = message.custom_type.removeprefix(TOOL) if isinstance(message, Note) else ""
             note = Note(content=message.content, custom_type=f"{TOOL}:replacement_history{kind}"[:100])
-            entries.add_message(entries.new_id(line, suffix=suffix), note, 0)
+            entries.add_message(entries.ids.take(line, suffix=suffix), note, 0)
         elif parts and not any(isinstance(part, ToolCall) for part in parts):
             reply = Reply(content=parts, model=entries.model, provider=entries.provider)
-            entries.add_message(entries.new_id(line, suffix=suffix), reply, 0)
+            entries.add_message(entries.ids.take(line, suffix=suffix), reply, 0)
         else:
             entries.add_verbatim(line, item, suffix=suffix, records=0)
 
@@ -279,7 +282,7 @@ class Transcript:
             return
         entries, kind, message = self._entries, text_of(error.get("codex_error_info")), text_of(error["message"])
         body = Failed(
-            id=entries.new_id(line, suffix=":failed"),
+            id=entries.ids.take(line, suffix=":failed"),
             parent_id=entries.tip,
             timestamp=entries.timestamp,
             reason=message,
@@ -291,7 +294,7 @@ class Transcript:
         entries = self._entries
         entries.end_reply()
         body = Cancelled(
-            id=entries.new_id(line, line.identity),
+            id=entries.ids.take(line, line.identity),
             parent_id=entries.tip,
             timestamp=entries.timestamp,
             reason=text_of(event.get("reason")),
@@ -317,7 +320,7 @@ class Transcript:
         self._is_in_context = False
         entries.forget_branch()
         entries.tip = target
-        body = Head(id=entries.new_id(line), parent_id=target, timestamp=entries.timestamp, target_id=target)
+        body = Head(id=entries.ids.take(line), parent_id=target, timestamp=entries.timestamp, target_id=target)
         entries.add(body)
 
     def _take_name(self, line: Line, event: JsonObject) -> None:
@@ -325,7 +328,9 @@ class Transcript:
         if not title or event.get("thread_id") != self._thread_id:
             entries.keep(line)
             return
-        body = SessionRenamed(id=entries.new_id(line), parent_id=entries.tip, timestamp=entries.timestamp, title=title)
+        body = SessionRenamed(
+            id=entries.ids.take(line), parent_id=entries.tip, timestamp=entries.timestamp, title=title
+        )
         entries.add(body)
 
 

@@ -20,7 +20,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from wakelog.exchange.codex.items import TOOL, text_of
-from wakelog.exchange.codex.own_records import OwnRecords, replacement_nodes, replacement_role_and_kind, role_and_kind
+from wakelog.exchange.codex.own_records import (
+    OwnRecords,
+    moved_results,
+    replacement_nodes,
+    replacement_role_and_kind,
+    role_and_kind,
+)
 from wakelog.exchange.codex.written_items import (
     CallIds,
     agent_message,
@@ -119,6 +125,10 @@ class _Rollout:
             self.losses.add("label", "Codex has no labels", len(session.labels))
         if others := len(session.nodes) - len(nodes):
             self.losses.add("entry of another branch", "a file of Codex holds one branch", others)
+        if moved := moved_results(session.branch, nodes):
+            self.losses.add(
+                "place of a tool result", "it is written next to its call, before what came meanwhile", moved
+            )
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 

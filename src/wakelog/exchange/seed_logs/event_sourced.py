@@ -58,7 +58,7 @@ _ENVELOPE = ("ts", "type", "id", "payload", "session_id")
 def is_event_sourced(head: Sequence[Any]) -> bool:
     """Return whether the first records of a file are events of this form."""
     first = object_of(head[0]) if head else {}
-    return first.get("type") in _TYPES and isinstance(first.get("payload"), dict)
+    return text_of(first.get("type")) in _TYPES and isinstance(first.get("payload"), dict)
 
 
 def read_sessions(source: SourceFile) -> Iterator[ForeignSession]:
