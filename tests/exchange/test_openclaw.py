@@ -268,6 +268,19 @@ def test_a_reset_empties_the_context():
     assert [entry.trigger for entry in entries if isinstance(entry, Compaction)] == ["reset"]
 
 
+@pytest.mark.parametrize("parents", [("r1", "s1"), ("r1", "r1"), ("u1", "s1")])
+def test_records_at_the_side_never_become_the_active_branch(parents):
+    chain = Chain(header(version=4)).say("u1", "user", "A").say("r1", "assistant", "B")
+    for name, parent in zip(("s1", "s2"), parents, strict=True):
+        chain.say(name, "assistant", "Aside", parent=parent)
+        chain.records[-1]["appendMode"] = "side"
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert context_texts(entries) == ["A", "B"]
+    chain.say("u2", "user", "C", parent="r1")
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert context_texts(entries) == ["A", "B", "C"]
+
+
 # ── the database ─────────────────────────────────────────────────────────────────────────────────
 
 
