@@ -5,7 +5,8 @@ is continued with the same model sends them back: pi keeps the signature of Anth
 reasoning item of OpenAI Responses as JSON in the same field, and the id of the item behind a `|` in the id of a tool
 call.
 Left out are the time inside a message (the entry has one), the name of the API where the reply tells it, ids that only
-pi's own process used, the API's word for a usual end, and the shares of a cost. Any other field without a counterpart is returned by `left_over`.
+pi's own process used, the API's word for a usual end, and the shares of a cost. Any other field without a counterpart
+is returned by `left_over`.
 """
 
 import json
