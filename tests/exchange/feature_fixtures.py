@@ -14,9 +14,9 @@ from tests.exchange import codex_records as rollout
 from tests.exchange import crabtalk_files as crab
 from tests.exchange import gemini_records as operations
 from tests.exchange import goose_records as goose_rows
+from tests.exchange import openclaw_records as claw
 from tests.exchange import opencode_samples as code
 from tests.exchange import test_efferent as efferent_rows
-from tests.exchange import test_openclaw as claw
 from tests.exchange import test_seed_logs as printed
 from tests.exchange.pi_records import Chain, header
 from tests.exchange.pi_records import call as pi_call

@@ -23,7 +23,7 @@ CHILD = {
     "title": "Search (@explore subagent)",
     "time": {"created": 1_770_000_002_000, "updated": 1_770_000_002_000},
 }
-_TOKENS = {"input": 100, "output": 20, "reasoning": 7, "cache": {"read": 50, "write": 5}}
+_TOKENS = {"input": 100, "output": 27, "reasoning": 0, "cache": {"read": 50, "write": 5}}
 _TABLES = (
     """session (id TEXT PRIMARY KEY, project_id, workspace_id, parent_id, slug, directory, title, version, revert,
     agent, model, time_created, time_updated, time_archived)""",
@@ -83,7 +83,7 @@ def assistant(message_id, *parts, session="ses_1", **info):
         "role": "assistant",
         "modelID": "m-1",
         "providerID": "acme",
-        "time": {"created": _created(message_id)},
+        "time": {"created": _created(message_id), "completed": _created(message_id) + 500},
         "tokens": _TOKENS,
         "cost": 0.0015,
         **info,

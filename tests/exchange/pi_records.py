@@ -163,8 +163,8 @@ def only(entries: list[Any], kind: Any) -> Any:
 
 def own(record_id: str, records: list[dict[str, Any]]) -> str:
     """Return the entry id of a record."""
-    assert any(record.get("id") == record_id for record in records)
-    return entry_id("pi", record_id)
+    [time] = {record["timestamp"] for record in records if record.get("id") == record_id}
+    return entry_id("pi", f"{record_id}:{time}")
 
 
 def context_texts(entries: list[Any]) -> list[str]:

@@ -7,9 +7,18 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 
+from tests.exchange.openclaw_records import (
+    CHILD,
+    INDEX,
+    SqliteSource,
+    by_id,
+    child_records,
+    database,
+    folder,
+    parent_records,
+)
 from tests.exchange.pi_records import (
     Chain,
-    call,
     check_entries,
     check_session,
     context_texts,
@@ -17,7 +26,6 @@ from tests.exchange.pi_records import (
     header,
     messages,
     mutated,
-    stamp,
     tree_of,
 )
 from tests.exchange.samples import EXPECTED, SAMPLES, MemoryFile, account_of, entries_of, jsonl, needs_samples, sample
@@ -28,97 +36,6 @@ from wakelog.exchange.sync import import_files
 from wakelog.log.content import Note, Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Custom, Spawned
 from wakelog.stores.memory import MemoryStore
-
-CHILD = "agent:main:subagent:0001"
-
-
-class SqliteSource:
-    """A database as a reader gets it."""
-
-    path = "openclaw-agent.sqlite"
-
-    def __init__(self, connection):
-        self._connection = connection
-
-    def columns(self, table):
-        return tuple(row[1] for row in self._connection.execute(f'PRAGMA table_info("{table}")'))
-
-    def rows(self, table, columns, *, where=None, order=()):
-        present = self.columns(table)
-        if not present:
-            return
-        wanted = ", ".join(f'"{name}"' if name in present else "NULL" for name in columns)
-        asked = " AND ".join(f'"{name}" = ?' for name in where or {})
-        sql = f'SELECT {wanted} FROM "{table}"' + (f" WHERE {asked}" if asked else "")
-        sql += f" ORDER BY {', '.join(order)}" if order else ""
-        yield from self._connection.execute(sql, tuple((where or {}).values()))
-
-
-def database(transcripts, nodes=(), windows=()):
-    """Return a database with transcripts by session, nodes (key, session, fields) and windows (session, fields)."""
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(
-        """
-        CREATE TABLE session_nodes (session_key, current_session_id, entry_json, label, display_name, spawned_by);
-        CREATE TABLE session_windows (session_id, session_key, previous_session_id, reason, created_at, started_at);
-        CREATE TABLE transcript_events (session_id, seq, event_json, created_at);
-        """
-    )
-    for key, session, fields in nodes:
-        row = (key, session, "{}", fields.get("label"), None, fields.get("spawned_by"))
-        connection.execute("INSERT INTO session_nodes VALUES (?, ?, ?, ?, ?, ?)", row)
-    known = dict(windows)
-    for number, (session, records) in enumerate(transcripts.items()):
-        fields = known.get(session, {})
-        window = (
-            session,
-            fields.get("key"),
-            fields.get("previous"),
-            fields.get("reason"),
-            number,
-            fields.get("started"),
-        )
-        connection.execute("INSERT INTO session_windows VALUES (?, ?, ?, ?, ?, ?)", window)
-        for seq, record in enumerate(records):
-            event = record if isinstance(record, str | None) else json.dumps(record)
-            stored = (session, seq, event, 1_772_359_200_000 + seq)
-            connection.execute("INSERT INTO transcript_events VALUES (?, ?, ?, ?)", stored)
-    return SqliteSource(connection)
-
-
-def parent_records():
-    chain = Chain(header(id="mom", version=4)).say("u1", "user", "Delegate")
-    chain.say("r1", "assistant", [call("c1", "sessions_spawn", task="look")])
-    started = {"status": "accepted", "childSessionKey": CHILD, "runId": "x"}
-    chain.say("t1", "toolResult", json.dumps(started), toolCallId="c1", toolName="sessions_spawn", details=started)
-    chain.say("r2", "assistant", "Started")
-    return chain.records
-
-
-def child_records():
-    return Chain(header(id="kid", version=4, timestamp=stamp(30))).say("u1", "user", "look").records
-
-
-INDEX = {
-    "agent:main:main": {"sessionId": "mom", "updatedAt": 1, "label": "Mother"},
-    CHILD: {"sessionId": "kid", "updatedAt": 2, "spawnedBy": "agent:main:main", "displayName": "Kid"},
-}
-
-
-def folder(name, **others):
-    """Return a file of a folder with a parent, a child and an index."""
-    files = {
-        "sessions.json": json.dumps(INDEX, indent=2).encode(),
-        "mom.jsonl": jsonl(*parent_records()),
-        "kid.jsonl": jsonl(*child_records()),
-        **others,
-    }
-    return MemoryFile(files.pop(name), f"/h/agents/main/sessions/{name}", files)
-
-
-def by_id(source):
-    return {session.origin.id: session for session in openclaw.read_sessions(source)}
-
 
 # ── detection ────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,51 +185,20 @@ def test_a_reset_empties_the_context():
     assert [entry.trigger for entry in entries if isinstance(entry, Compaction)] == ["reset"]
 
 
-# ── the database ─────────────────────────────────────────────────────────────────────────────────
+@pytest.mark.parametrize("parents", [("r1", "s1"), ("r1", "r1"), ("u1", "s1")])
+def test_records_at_the_side_never_become_the_active_branch(parents):
+    chain = Chain(header(version=4)).say("u1", "user", "A").say("r1", "assistant", "B")
+    for name, parent in zip(("s1", "s2"), parents, strict=True):
+        chain.say(name, "assistant", "Aside", parent=parent)
+        chain.records[-1]["appendMode"] = "side"
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert context_texts(entries) == ["A", "B"]
+    chain.say("u2", "user", "C", parent="r1")
+    entries = entries_of(by_id(MemoryFile(jsonl(*chain.records))).popitem()[1])
+    assert context_texts(entries) == ["A", "B", "C"]
 
 
-def family():
-    return database(
-        {
-            "mom": parent_records(),
-            "kid": child_records(),
-            "next": Chain(header(id="next")).say("u", "user", "x").records,
-        },
-        [("agent:main:main", "mom", {"label": "Mother"}), (CHILD, "kid", {"spawned_by": "agent:main:main"})],
-        [
-            ("mom", {"key": "agent:main:main", "reason": "initial"}),
-            ("next", {"key": "agent:main:main", "previous": "mom", "reason": "fork"}),
-        ],
-    )
-
-
-def test_the_database_gives_the_entries_of_the_files():
-    """A session that was imported from files is the same session after OpenClaw moved it into its database."""
-    stored, files = by_id(family()), by_id(folder("sessions.json"))
-    for name in ("mom", "kid"):
-        assert stored[name].started_ms == files[name].started_ms
-        assert entries_of(stored[name]) == entries_of(files[name])
-    assert (stored["mom"].title, stored["kid"].origin.parent_call) == ("Mother", "c1")
-    assert stored["next"].origin.parent == "mom"
-
-
-def test_rows_that_are_no_records_are_reported():
-    rows = [header(id="a"), "{", "", None, "[1]", {"type": "message", "message": {"role": "user", "content": "x"}}]
-    [session] = openclaw.read_sessions(database({"a": rows}))
-    assert account_of(session.items) == {"mapped": 1, "verbatim": 1, "skipped": 0, "bad": 4}
-
-
-def test_a_transcript_without_a_header():
-    rows = [{"type": "message", "role": "user", "text": "x"}, {"type": "compaction", "summary": "S"}]
-    [session] = openclaw.read_sessions(database({"a": rows}, (), [("a", {"started": 1_700_000_000_000})]))
-    assert (session.origin.id, session.started_ms) == ("a", 1_700_000_000_000)
-    entries = entries_of(session)
-    check_entries(entries)
-    assert entries[0].timestamp == stamp(0)
-
-
-def test_a_window_without_records_is_no_session():
-    assert list(openclaw.read_sessions(database({"a": []}))) == []
+# ── anything at all ──────────────────────────────────────────────────────────────────────────────
 
 
 @given(mutated(parent_records() + conversation()[1:]))

@@ -333,6 +333,7 @@ def test_a_session_of_opencode_is_the_same_after_import_and_export(document):
     assert {loss.kind for loss in losses} <= {
         "custom wakelog:import",
         "custom opencode:session",
+        "custom opencode:fields",
         "custom opencode:compaction",
         "compaction",
         "reply",

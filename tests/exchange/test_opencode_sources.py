@@ -4,6 +4,7 @@ import json
 import sqlite3
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,16 +13,19 @@ from tests.exchange.opencode_samples import (
     assistant,
     compaction,
     database,
+    export,
     messages_of,
     only,
     part,
     text,
     tool,
+    tree,
     turn,
     types_of,
     user,
 )
 from tests.exchange.samples import MemoryDatabase, MemoryFile, account_of, entries_of
+from wakelog.exchange.opencode import entries
 from wakelog.exchange.opencode.reader import TOOL, read_sessions
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedEntry, SkippedRecords
@@ -106,6 +110,7 @@ def test_rows_of_the_newer_table():
         "Note",
         "Reply",
         "ToolResult",
+        "Custom",
         "Note",
         "Compaction",
         "Custom",
@@ -115,11 +120,12 @@ def test_rows_of_the_newer_table():
     assert reply.content[0] == Thinking(thinking="Hm", signature="s")
     assert [(call.id, call.input) for call in reply.tool_calls] == [("c1", {"a": 1}), ("c2", {"b": 2})]
     assert (result.tool_call_id, result.text, reply.model) == ("c1", "out", "m-2")
-    assert [entries[at].message.custom_type for at in (3, 4, 7)] == [
+    assert [entries[at].message.custom_type for at in (3, 4, 8)] == [
         f"{TOOL}:{kind}" for kind in ("synthetic", "system", "shell")
     ]
-    assert (entries[8].summary, entries[8].trigger) == ("Sum\n\nTail", "auto")
-    assert entries[9].data["value"] == 1
+    assert (entries[7].custom_type, entries[7].data) == (f"{TOOL}:fields", {"agent": "build"})
+    assert (entries[9].summary, entries[9].trigger) == ("Sum\n\nTail", "auto")
+    assert entries[10].data["value"] == 1
     assert sum(account_of(items).values()) == 10
 
 
@@ -179,10 +185,41 @@ def test_a_reply_that_got_more_calls_is_another_reply():
     assert {body.message.reply_id for body in second[3:]} == {reply.id}
 
 
-def test_a_reply_that_a_later_message_follows_is_final():
-    cut = assistant("a1", part("p2", "text", text="Su", time={"start": 5}), time={"created": 1_770_000_003_000})
-    session = only(database(SESSION, turn()[0], cut, user("u2", text("p9", "Again"))))
-    assert [message.text for message in messages_of(session)] == ["List the files", "Su", "Again"]
+def _cut():
+    return assistant("a1", part("p2", "text", text="Su", time={"start": 5}), time={"created": 1_770_000_003_000})
+
+
+def test_a_reply_that_a_later_reply_follows_is_final():
+    later = user("u2", text("p9", "Again")), assistant("a5", text("p8", "Yes"))
+    session = only(database(SESSION, turn()[0], _cut(), *later))
+    assert [message.text for message in messages_of(session)] == ["List the files", "Su", "Again", "Yes"]
+
+
+@pytest.mark.parametrize("source", [database, tree, lambda *given: MemoryFile(export(*given[1:]), "export.json")])
+def test_a_prompt_that_waits_does_not_end_a_reply(source):
+    """OpenCode writes a prompt while the reply before it still grows; its place is behind the whole reply."""
+    queued = user("u2", text("p9", "Again"))
+    items = list(only(source(SESSION, turn()[0], _cut(), queued)).items)
+    first = [item.body for item in items if isinstance(item, ImportedEntry)]
+    assert [body.message.text for body in first[1:]] == ["List the files"]
+    counts = [(item.kind, item.count) for item in items if isinstance(item, SkippedRecords)]
+    assert counts == [("reply in progress", 2), ("waiting message", 2)]
+    done = assistant("a1", part("p2", "text", text="Sure", time={"start": 5, "end": 6}), finish="stop")
+    second = entries_of(only(source(SESSION, turn()[0], done, queued)))
+    assert second[: len(first)] == first
+    assert [body.message.text for body in second[1:]] == ["List the files", "Sure", "Again"]
+
+
+def test_a_call_with_an_incomplete_input_waits_behind_a_prompt():
+    pending = assistant("a1", tool("p3", "c1", status="pending", input={}), time={"created": 1_770_000_003_000})
+    session = only(database(SESSION, turn()[0], pending, user("u2", text("p9", "Again"))))
+    assert [message.text for message in messages_of(session)] == ["List the files"]
+
+
+def test_few_messages_are_held_behind_a_reply_without_an_end(monkeypatch):
+    monkeypatch.setattr(entries, "_WAITING_MAX", 3)
+    prompts = [user(f"m{at}", text(f"x{at}", str(at)), time={"created": 1_770_000_009_000 + at}) for at in range(9)]
+    assert len(messages_of(only(database(SESSION, _cut(), *prompts)))) == 10
 
 
 @given(st.data())

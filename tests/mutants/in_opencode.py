@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 READER = "tests/exchange/test_opencode.py"
+FIELDS = "tests/exchange/test_opencode_fields.py"
 SOURCES = "tests/exchange/test_opencode_sources.py"
 WRITER = "tests/exchange/test_opencode_writer.py"
 WRITTEN_PARTS = "tests/exchange/test_opencode_written_parts.py"
@@ -46,7 +47,7 @@ IN_OPENCODE = (
         "a reply in progress is taken without a call",
         "ST-9",
         "exchange/opencode/entries.py::_is_open",
-        'bool(time.get("created")) and not is_ended',
+        "is_begun and not any(is_timeless(part.value) for part in message.parts)",
         "False",
         (SYNC, f"{SOURCES}::test_a_reply_in_progress_is_not_taken"),
     ),
@@ -72,10 +73,10 @@ IN_OPENCODE = (
     Mutant(
         "reasoning is not counted as output",
         "ST-9",
-        "exchange/opencode/parts.py::usage_of",
-        'number_of(tokens.get("output")) + number_of(tokens.get("reasoning"))',
-        'number_of(tokens.get("output"))',
-        (f"{READER}::test_a_turn_with_a_tool",),
+        "exchange/opencode/usage.py::usage_of",
+        "whole if rules.output_has_reasoning else whole + reasoning",
+        "whole",
+        (f"{FIELDS}::test_tokens_are_counted_as_the_version_did",),
     ),
     Mutant(
         "parts of a message that cannot be read are dropped",

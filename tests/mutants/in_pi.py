@@ -5,7 +5,9 @@ from tests.mutants.mutant import Mutant
 PI = "tests/exchange/test_pi.py"
 TREE = "tests/exchange/test_pi_tree.py"
 MESSAGES = "tests/exchange/test_pi_messages.py"
+FIELDS = "tests/exchange/test_pi_fields.py"
 OPENCLAW = "tests/exchange/test_openclaw.py"
+DATABASE = "tests/exchange/test_openclaw_database.py"
 
 IN_PI = (
     Mutant(
@@ -17,12 +19,12 @@ IN_PI = (
         (f"{TREE}::test_branches_are_where_pi_has_them_and_the_last_record_is_the_head",),
     ),
     Mutant(
-        "an imported result belongs to any call with its id",
+        "a call is answered twice on one branch",
         "ST-9",
         "exchange/pi/entries.py::EntryReader._call",
-        "len(by_reply) > 1",
-        "False",
-        (f"{PI}::test_a_result_belongs_to_the_nearest_call_with_its_id",),
+        "call not in answered",
+        "True",
+        (f"{FIELDS}::test_a_second_result_of_a_call_is_verbatim_on_the_same_branch_only",),
     ),
     Mutant(
         "an imported result without a call is dropped into a reply",
@@ -76,10 +78,9 @@ IN_PI = (
         "fields of a record are lost in silence",
         "ST-9",
         "exchange/pi/entries.py::EntryReader._fields",
-        "rest",
-        "False",
+        "left_over(message)",
+        "{}",
         (f"{PI}::test_a_result_names_its_reply_and_keeps_its_details",),
-        occurrence=2,
     ),
     Mutant(
         "imported cost is in dollars",
@@ -119,10 +120,10 @@ IN_PI = (
     Mutant(
         "rows of a database that are empty are not reported",
         "ST-9",
-        "exchange/openclaw.py::_row_reader.read",
+        "exchange/openclaw.py::_event_text",
         "isinstance(raw, bytes) and raw.strip()",
         "isinstance(raw, bytes)",
-        (f"{OPENCLAW}::test_rows_that_are_no_records_are_reported",),
+        (f"{DATABASE}::test_rows_that_are_no_records_are_reported",),
     ),
     Mutant(
         "a sub-agent is unknown to its parent",

@@ -41,7 +41,7 @@ IN_PI_WRITER = (
     Mutant(
         "fields of a record of pi are not written back",
         "ST-9",
-        "exchange/pi/writer.py::_TreeWriter._is_merged",
+        "exchange/pi/writer.py::_give_back",
         "target[key] = value",
         "pass",
         (f"{WRITER}::test_records_keep_all_their_fields",),

@@ -2,21 +2,25 @@
 
 Both hold records of pi (`pi/entries.py`), up to version 4 of the header. A session is one transcript. An index maps
 session keys, which outlive transcripts, to the current transcript of each, with its title and the key that spawned it;
-resets leave older transcripts (`ID.jsonl.reset.TIME`, `ID.jsonl.deleted.TIME`, windows of the database), which are
-sessions of their own. A copy of a transcript (`ID.checkpoint.UUID.jsonl`) gives the ids that the transcript has.
+resets leave older transcripts (`ID.jsonl.reset.TIME`, `ID.jsonl.deleted.TIME`, windows and archives of the database),
+which are sessions of their own. An archive is read if its session has no records outside of it. A copy of a transcript
+(`ID.checkpoint.UUID.jsonl`) gives the ids that the transcript has.
 The index changes all the time, so it is never a part of the entries. One thing depends on it: a sub-agent is entered
 into its parent (`spawned`) as soon as the index and a transcript of the sub-agent exist.
-Archives that are compressed (`.zst`, and those in the database) are not read here.
+Archives that cannot be read, because they are damaged or their compression is not installed, are counted with the first
+session of the database.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from posixpath import basename
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import msgspec
 
 from wakelog.errors import UsageError
+from wakelog.exchange.openclaw_archives import TABLE as ARCHIVES
+from wakelog.exchange.openclaw_archives import archive_records, inflated
 from wakelog.exchange.pi.entries import EntryReader
 from wakelog.exchange.pi.messages import count_field, text_field
 from wakelog.exchange.pi.reader import (
@@ -31,13 +35,22 @@ from wakelog.exchange.pi.reader import (
     session_name,
     started_ms,
 )
-from wakelog.exchange.records import JsonRecord, Record, SourceDatabase, SourceFile, SourceLine, json_records
-from wakelog.exchange.sessions import ForeignSession, SessionOrigin, session_id
+from wakelog.exchange.records import (
+    BadRecord,
+    JsonRecord,
+    Record,
+    SourceDatabase,
+    SourceFile,
+    SourceLine,
+    decode_document,
+    json_records,
+)
+from wakelog.exchange.sessions import ForeignSession, ImportedItem, SessionOrigin, SkippedRecords, session_id
 from wakelog.log.content import JsonObject
 
 TOOL = "openclaw"
 _INDEX_FILE = "sessions.json"
-_INDEX_BYTES_MAX = 64 * 1024 * 1024
+_CHILD_MARK = b"childSessionKey"
 _KEY_START = "agent:"
 _CUSTOM_TYPES = ("openclaw", "model-snapshot")
 _EVENT_COLUMNS = ("session_id", "seq", "event_json")
@@ -90,7 +103,8 @@ def is_openclaw_database(source: SourceDatabase) -> bool:
 def read_sessions(source: SourceFile | SourceDatabase) -> Iterator[ForeignSession]:
     """Yield the session of a transcript, all that lie beside a `sessions.json`, or all of a database."""
     if _is_database(source):
-        yield from _sessions(_Database(source), _database_transcripts(source))
+        database = _Database(source)
+        yield from _sessions(database, database.transcripts(), _unread_archives(database))
         return
     file = cast("SourceFile", source)
     if is_openclaw_index(_document(file)):
@@ -104,11 +118,15 @@ def _is_database(source: object) -> TypeGuard[SourceDatabase]:
     return hasattr(source, "rows")
 
 
+# Returns the records whose lines hold a mark, each with the time when it was stored.
+_Reader: TypeAlias = Callable[[bytes], Iterator[tuple[JsonRecord, object]]]
+
+
 class _Transcript(msgspec.Struct, frozen=True):
-    """The records of one session, each with the time when it was stored; of those, only lines that hold `mark`."""
+    """The records of one session."""
 
     path: str
-    records: Callable[[bytes], Iterator[tuple[JsonRecord, object]]]
+    records: _Reader
     session: str = ""
     began: int = 0
     parent: str = ""
@@ -146,20 +164,30 @@ class _Index:
 
 class _Store(Protocol):
     index: _Index
+    children: dict[str, dict[str, tuple[str, str]]]
+    """By session key: the keys that its transcripts started, with the transcript and the call."""
 
     def find(self, session: str) -> _Transcript | None:
         """Return the transcript of a session."""
         ...
 
 
-def _sessions(store: _Store, transcripts: Iterable[_Transcript]) -> Iterator[ForeignSession]:
+def _sessions(
+    store: _Store, transcripts: Iterable[_Transcript], before: Sequence[ImportedItem] = ()
+) -> Iterator[ForeignSession]:
+    """Yield the sessions of transcripts; the first of them reports what was not read."""
     for transcript in transcripts:
         header = transcript.header()
         if header is not None:
-            yield _session(store, transcript, header)
+            yield _session(store, transcript, header, before)
+            before = ()
+    if before:
+        raise UsageError("; ".join(item.reason for item in before if isinstance(item, SkippedRecords)))
 
 
-def _session(store: _Store, transcript: _Transcript, header: JsonObject) -> ForeignSession:
+def _session(
+    store: _Store, transcript: _Transcript, header: JsonObject, before: Sequence[ImportedItem]
+) -> ForeignSession:
     name = transcript.name(header)
     key = store.index.by_session.get(name)
     is_subagent = key is not None and key.is_subagent
@@ -173,11 +201,11 @@ def _session(store: _Store, transcript: _Transcript, header: JsonObject) -> Fore
             id=name,
             path=transcript.path,
             version=format_version(header),
-            parent=parent_session(header) or transcript.parent or parent,
+            parent=(is_subagent and parent) or parent_session(header) or transcript.parent or parent,
             parent_call=parent_call,
             is_subagent=is_subagent,
         ),
-        items=read_items(reader, transcript.records(b"")),
+        items=chain(before, read_items(reader, transcript.records(b""))),
         started_ms=transcript.started_ms(header),
         agent="subagent" if is_subagent else TOOL,
         cwd=text_field(header, "cwd") or "",
@@ -214,14 +242,22 @@ def _spawned_by(store: _Store, key: _Key) -> tuple[str, str]:
     parent = store.index.by_key.get(key.parent or "")
     if parent is None:
         return "", ""
-    for session in parent.sessions:
-        transcript = store.find(session)
-        for record, _ in transcript.records(key.key.encode()) if transcript is not None else ():
-            match record:
-                case Record(value={"message": {"role": "toolResult", "toolCallId": str(call)} as message}):
-                    if _child_key(message) == key.key:
-                        return session, call.partition("|")[0]
-    return parent.sessions[0], ""
+    if parent.key not in store.children:
+        found: dict[str, tuple[str, str]] = {}
+        for session in parent.sessions:
+            for child, call in _spawned_in(store.find(session)):
+                found.setdefault(child, (session, call))
+        store.children[parent.key] = found
+    return store.children[parent.key].get(key.key, (parent.sessions[0], ""))
+
+
+def _spawned_in(transcript: _Transcript | None) -> Iterator[tuple[str, str]]:
+    """Yield the session keys that the results of a transcript say they started, with the calls."""
+    for record, _ in transcript.records(_CHILD_MARK) if transcript is not None else ():
+        match record:
+            case Record(value={"message": {"role": "toolResult", "toolCallId": str(call)} as message}):
+                if (child := _child_key(message)) is not None:
+                    yield child, call.partition("|")[0]
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
@@ -237,6 +273,7 @@ class _Folder:
         if not is_openclaw_index(document) and index is not None:
             document = _document(index)
         self._files: dict[str, str] = {}
+        self.children: dict[str, dict[str, tuple[str, str]]] = {}
         self.index = _Index(self._keys(document) if is_openclaw_index(document) else ())
 
     def _keys(self, document: Mapping[str, Any]) -> Iterator[_Key]:
@@ -275,8 +312,8 @@ def _document(source: SourceFile) -> Any:
     if first is None or (first.raw is not None and text_field(_json_object(first.raw), "type") is not None):
         return None
     try:
-        return msgspec.json.decode(source.content(_INDEX_BYTES_MAX))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UsageError):
+        return decode_document(source.content())
+    except UsageError:
         return None
 
 
@@ -292,10 +329,7 @@ def _index_key(key: str, sessions: Sequence[str], entry: Mapping[str, Any]) -> _
 
 
 def _json_object(text: str | bytes) -> JsonObject:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    value = decode_document(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     return value if isinstance(value, dict) else {}
 
 
@@ -307,6 +341,9 @@ class _Database:
 
     def __init__(self, source: SourceDatabase) -> None:
         self._transcripts = {transcript.session: transcript for transcript in _database_transcripts(source)}
+        self.archives = [each for each in _archives(source) if each.session not in self._transcripts]
+        self._archived = {archive.session: archive for archive in self.archives}
+        self.children: dict[str, dict[str, tuple[str, str]]] = {}
         windows: dict[str, list[str]] = {}
         for key, session in source.rows(
             "session_windows", ("session_key", "session_id"), order=("created_at", "session_id")
@@ -315,9 +352,13 @@ class _Database:
                 windows.setdefault(key, []).append(session)
         self.index = _Index(_database_keys(source, windows))
 
+    def transcripts(self) -> Iterator[_Transcript]:
+        """Yield all transcripts, archives last."""
+        return chain(self._transcripts.values(), self.archives)
+
     def find(self, session: str) -> _Transcript | None:
         """Return the transcript of a session."""
-        return self._transcripts.get(session)
+        return self._transcripts.get(session) or self._archived.get(session)
 
 
 def _database_keys(source: SourceDatabase, windows: Mapping[str, Sequence[str]]) -> Iterator[_Key]:
@@ -334,27 +375,67 @@ def _database_keys(source: SourceDatabase, windows: Mapping[str, Sequence[str]])
 
 
 def _database_transcripts(source: SourceDatabase) -> Iterator[_Transcript]:
-    """Yield the transcripts of all windows; one without records has none."""
+    """Yield the transcripts that have records: those of windows, then those that no window names."""
+    left = {session: None for (session,) in source.rows("transcript_events", ("session_id",))}
     columns = ("session_id", "previous_session_id", "reason", "started_at", "created_at")
     for session, previous, reason, started, created in source.rows(
         "session_windows", columns, order=("created_at", "session_id")
     ):
-        if isinstance(session, str):
+        if isinstance(session, str) and session in left:
+            del left[session]
             began = count_field({"at": started if started is not None else created}, "at") or 0
             parent = previous if reason in _CONTINUATIONS and isinstance(previous, str) else ""
             yield _Transcript(source.path, _row_reader(source, session), session, began, parent)
+    for session in left:
+        if isinstance(session, str):
+            yield _Transcript(source.path, _row_reader(source, session), session)
 
 
-def _row_reader(source: SourceDatabase, session: str) -> Callable[[bytes], Iterator[tuple[JsonRecord, object]]]:
+def _archives(source: SourceDatabase) -> Iterator[_Transcript]:
+    """Yield the transcripts in archives, oldest first."""
+    columns = ("session_id", "generation", "created_at")
+    for session, generation, created in source.rows(ARCHIVES, columns, order=("created_at", "session_id")):
+        if isinstance(session, str):
+            began = count_field({"at": created}, "at") or 0
+            place = {"session_id": session, "generation": generation}
+            yield _Transcript(source.path, _archive_reader(source, place), session, began)
+
+
+def _archive_reader(source: SourceDatabase, place: dict[str, Any]) -> _Reader:
+    return lambda mark: ((record, None) for record in archive_records(source, place, mark))
+
+
+def _unread_archives(database: _Database) -> list[ImportedItem]:
+    """Return the archives in which there is no record, with the reason."""
+    unread: list[ImportedItem] = []
+    for transcript in database.archives:
+        if transcript.header() is None:
+            reasons = (record.reason for record, _ in transcript.records(b"") if isinstance(record, BadRecord))
+            unread.append(SkippedRecords("archive", 1, next(reasons, "archive: empty")))
+    return unread
+
+
+def _row_reader(source: SourceDatabase, session: str) -> _Reader:
     def read(mark: bytes) -> Iterator[tuple[JsonRecord, object]]:
-        columns = ("seq", "event_json", "created_at")
-        for seq, event, stored in source.rows(
+        columns = ("seq", "event_json", "event_zstd", "created_at")
+        for seq, event, compressed, stored in source.rows(
             "transcript_events", columns, where={"session_id": session}, order=("seq",)
         ):
-            raw = event.encode("utf-8", "surrogatepass") if isinstance(event, str) else event
-            raw = raw if isinstance(raw, bytes) and raw.strip() else b"null"
+            number = seq if isinstance(seq, int) else 0
+            try:
+                raw = _event_text(event, compressed)
+            except UsageError as error:
+                yield BadRecord(number, 0, len(compressed), str(error)), stored
+                continue
             if mark in raw:
-                number = seq if isinstance(seq, int) else 0
                 yield from ((record, stored) for record in json_records([SourceLine(number, 0, raw, len(raw))]))
 
     return read
+
+
+def _event_text(event: object, compressed: object) -> bytes:
+    """Return the JSON of an event, which has one of two columns; `null` if it is in neither."""
+    if event is None and isinstance(compressed, bytes):
+        return inflated(compressed)
+    raw = event.encode("utf-8", "surrogatepass") if isinstance(event, str) else event
+    return raw if isinstance(raw, bytes) and raw.strip() else b"null"

@@ -1,25 +1,26 @@
 """Entries of one OpenCode session, in the order of its messages. `opencode` explains what becomes what."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
+from wakelog.exchange.opencode.fields import STATED, reply_fields, result_fields, user_fields
 from wakelog.exchange.opencode.parts import (
     STEP_TYPES,
     Content,
     child_of,
     ended_at,
     fault_of,
+    is_timeless,
     media_of,
     reply_content,
     result_of,
     stop_reason_of,
-    usage_of,
 )
 from wakelog.exchange.opencode.records import (
     TOOL,
-    Rename,
     StoredMessage,
     StoredPart,
     StoredSession,
@@ -27,8 +28,9 @@ from wakelog.exchange.opencode.records import (
     text_of,
     time_text,
 )
+from wakelog.exchange.opencode.usage import TokenRules, rules_of, usage_of
 from wakelog.exchange.sessions import ImportedEntry, ImportedItem, SkippedRecords, entry_id, session_id
-from wakelog.log.content import AnyPart, JsonObject, Note, Prompt, Reply, Text
+from wakelog.log.content import AnyPart, JsonObject, Note, Prompt, Reply, Text, Usage
 from wakelog.log.entry import (
     Compaction,
     Custom,
@@ -46,6 +48,9 @@ _KIND_CHARS = 60
 # What OpenCode sets when it creates a session. The rest of the record is updated in place, or is a secret.
 _LASTING_KEYS = ("id", "slug", "projectID", "workspaceID", "parentID", "directory", "version")
 _IN_PROGRESS = "OpenCode had not finished it; importing again brings it"
+_WAITS = "it stands behind a reply that OpenCode had not finished; importing again brings it"
+# Messages behind a reply that has not ended: behind more than these it is final.
+_WAITING_MAX = 1_000
 
 
 def session_items(session: StoredSession) -> Iterator[ImportedItem]:
@@ -64,7 +69,14 @@ class _SessionWriter:
         """Records of a message that the next entry made of it accounts for."""
         self._scope = ""
         """The entry of the current message that its later entries stand behind: with another one, they are others."""
+        self._renamed = deque(session.renames)
+        self._count = 0
+        """The number of messages before the current one."""
         self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """How often each key was used."""
+        self._stated: dict[tuple[object, str], Any] = {}
+        """What messages of a role said last about themselves."""
         self._first_entries: dict[str, str] = {}
         self._markers: dict[str, JsonObject] = {}
         """Compaction parts by the id of their message."""
@@ -79,25 +91,37 @@ class _SessionWriter:
         if session.records:
             yield self._root_entry()
             root = self._tip
-        renames = list(session.renames)
-        waiting: StoredMessage | None = None
-        count = 0
+        waiting: deque[StoredMessage] = deque()
         for found in session.messages:
             if not isinstance(found, StoredMessage):
                 yield found
                 continue
-            if waiting is not None:
-                yield from self._message(waiting, is_last=False)
-                count += 1
-            yield from self._renames(renames, count)
-            waiting = found
-        if waiting is not None:
-            yield from self._message(waiting, is_last=True)
-        yield from self._renames(renames, None)
+            if waiting and (_is_reply(found) or not _is_open(waiting[0]) or len(waiting) > _WAITING_MAX):
+                yield from self._taken(waiting)
+            waiting.append(found)
+        yield from self._last(waiting)
+        yield from self._renames(None)
         yield from self._end_of_hidden()
         archived = time_text(object_of(session.info.get("time")).get("archived"))
         if archived and root is not None:
             yield self._place(SessionArchived(), f"{session.id}:archived", archived, records=0, parent=root)
+
+    def _taken(self, messages: deque[StoredMessage]) -> Iterator[ImportedItem]:
+        """Yield the entries of messages that are final."""
+        while messages:
+            yield from self._renames(self._count)
+            yield from self._message(messages.popleft())
+            self._count += 1
+
+    def _last(self, messages: deque[StoredMessage]) -> Iterator[ImportedItem]:
+        """Yield the entries of the last message: of an open reply as far as it is final, and not what waits for it."""
+        if messages:
+            first = messages.popleft()
+            yield from self._renames(self._count)
+            yield from self._message(first, is_last=not messages, is_open=_is_open(first))
+        for message in messages:
+            count = message.records + sum(part.records for part in message.parts)
+            yield SkippedRecords("waiting message", count, _WAITS)
 
     # ── placing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -116,10 +140,12 @@ class _SessionWriter:
 
     def _new_id(self, key: str) -> str:
         """Return the id for a key. A key that occurs twice, which only a damaged source has, is numbered."""
-        number, found = 1, entry_id(TOOL, key)
+        number = self._numbers.get(key, 0) + 1
+        found = entry_id(TOOL, key if number == 1 else f"{key}#{number}")
         while found in self._used:
             number += 1
             found = entry_id(TOOL, f"{key}#{number}")
+        self._numbers[key] = number
         self._used.add(found)
         return found
 
@@ -133,13 +159,27 @@ class _SessionWriter:
         data = {**lasting, "time": {"created": object_of(info.get("time")).get("created")}}
         return self._verbatim("session", data, self._session.id, self._started, self._session.records)
 
-    def _renames(self, renames: list[Rename], count: int | None) -> Iterator[ImportedItem]:
+    def _renames(self, count: int | None) -> Iterator[ImportedItem]:
         """Yield the changes of the title up to a number of messages; all if it is None."""
-        while renames and (count is None or renames[0].after <= count):
-            rename = renames.pop(0)
+        while self._renamed and (count is None or self._renamed[0].after <= count):
+            rename = self._renamed.popleft()
             if self._tip is not None:
                 key = f"{self._session.id}:title:{rename.title}"
                 yield self._place(SessionRenamed(title=rename.title), key, rename.timestamp, records=0)
+
+    def _fields(self, message: StoredMessage, rest: JsonObject, timestamp: str) -> Iterator[ImportedItem]:
+        """Yield the fields of a message without a counterpart; those that every message has, where they change."""
+        role, kept = message.info.get("role"), dict(rest)
+        for name in STATED:
+            if name in kept and kept[name] == self._stated.get((role, name)):
+                del kept[name]
+            elif name in kept:
+                self._stated[role, name] = kept[name]
+        yield from self._kept_fields(kept, message.id, timestamp)
+
+    def _kept_fields(self, rest: JsonObject, key: str, timestamp: str) -> Iterator[ImportedItem]:
+        if rest:
+            yield self._verbatim("fields", rest, f"{key}:fields", timestamp, 0)
 
     # ── hidden messages ──────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +198,9 @@ class _SessionWriter:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _message(self, message: StoredMessage, *, is_last: bool) -> Iterator[ImportedItem]:
+    def _message(
+        self, message: StoredMessage, *, is_last: bool = False, is_open: bool = False
+    ) -> Iterator[ImportedItem]:
         info = message.info
         timestamp = time_text(object_of(info.get("time")).get("created"), time_text(message.created, self._started))
         is_boundary = message.id == self._revert.get("messageID")
@@ -169,8 +211,10 @@ class _SessionWriter:
             yield from self._end_of_hidden()
         before = self._tip
         self._uncounted = message.records
-        is_open = self._session.is_live and is_last and _is_open(info)
         match message.kind or info.get("role"):
+            case _ if isinstance(info.get("parts"), list) and not message.parts and not message.kind:
+                # A message of July 2025 or before.
+                made = self._whole(message, "message", timestamp)
             case "user" if not message.kind:
                 made = self._user(message, timestamp, is_last=is_last)
             case "assistant" if not message.kind:
@@ -204,7 +248,7 @@ class _SessionWriter:
         marker = next((part for part in message.parts if part.value.get("type") == "compaction"), None)
         if marker is not None:
             self._markers[message.id] = marker.value
-        if self._session.is_live and is_last and not message.parts:
+        if is_last and not message.parts:
             yield SkippedRecords("prompt in progress", self._take_uncounted(), _IN_PROGRESS)
             return
         said = [(part, content) for part in message.parts if (content := _said(part.value)) is not None]
@@ -222,6 +266,8 @@ class _SessionWriter:
                 yield entry
             elif part.id not in spoken:
                 yield self._added(part, timestamp)
+        mapped = [part for part in message.parts if part.id in spoken or _is_synthetic(part.value)]
+        yield from self._fields(message, user_fields(message, mapped), timestamp)
 
     def _added(self, part: StoredPart, timestamp: str) -> ImportedEntry:
         value = part.value
@@ -244,13 +290,14 @@ class _SessionWriter:
         if _is_summary(info):
             yield from self._summary(message, timestamp)
             return
-        is_counted = len(steps) > 1 and any(_step_usage(step) is not None for step in steps)
+        rules = rules_of(text_of(self._session.info.get("version")), info)
+        is_counted = len(steps) > 1 and any(_step_usage(step, rules) is not None for step in steps)
         for at, step in enumerate(steps):
             if self._revert.get("partID") in [part.id for part in step] and message.id == self._revert.get("messageID"):
                 self._hide_from(f"{message.id}:{self._revert['partID']}", timestamp)
             content = reply_content(step, is_open=is_open)
             is_final = at == len(steps) - 1
-            whole = usage_of(info) if is_final and not is_counted else None
+            whole = usage_of(info, rules) if is_final and not is_counted else None
             reply = Reply(
                 content=tuple(content.parts),
                 model=text_of(info.get("modelID")) or text_of(object_of(info.get("model")).get("modelID")) or None,
@@ -258,12 +305,14 @@ class _SessionWriter:
                 or text_of(object_of(info.get("model")).get("providerID"))
                 or None,
                 stop_reason=stop_reason_of(info, step, is_last=is_final),
-                usage=whole or _step_usage(step),
+                usage=whole or _step_usage(step, rules),
             )
             yield from self._step(reply, content, timestamp, key=f"{message.id}:{at}" if at else message.id)
         fault = fault_of(info)
         if fault is not None:
             yield self._place(fault, f"{message.id}:error", timestamp, records=0)
+        if not self._uncounted and not is_open:
+            yield from self._fields(message, reply_fields(message, message.parts), timestamp)
         if self._uncounted:
             reason = _IN_PROGRESS if is_open else "OpenCode stopped before the model said anything"
             yield SkippedRecords("empty reply", self._take_uncounted(), reason)
@@ -276,13 +325,14 @@ class _SessionWriter:
             for call in content.calls:
                 yield from self._spawned(child_of(call.part), entry.body.id, call.id, call.part.id, timestamp)
             results = [
-                (ended_at(call, timestamp), call.part.id, result)
+                (ended_at(call, timestamp), call.part, result)
                 for call in content.calls
                 if (result := result_of(call, entry.body.id)) is not None
             ]
             # In the order in which the tools ended: a later import adds those that were still running behind them.
-            for ended, part_id, result in sorted(results, key=lambda each: each[0]):
-                yield self._place(Message(message=result), f"{part_id}:result", ended, records=0)
+            for ended, part, result in sorted(results, key=lambda each: each[0]):
+                yield self._place(Message(message=result), f"{part.id}:result", ended, records=0)
+                yield from self._kept_fields(result_fields(part.value["state"]), f"{part.id}:result", ended)
         else:
             self._uncounted += content.records
         for part in content.others:
@@ -300,9 +350,10 @@ class _SessionWriter:
         """Yield the compaction that a summary is. What the marker before it says to keep stays in the context."""
         info = message.info
         marker = self._markers.get(text_of(info.get("parentID")), {})
-        usage = usage_of(info) or _step_usage(message.parts)
+        rules = rules_of(text_of(self._session.info.get("version")), info)
+        usage = usage_of(info, rules) or _step_usage(message.parts, rules)
         read = 0 if usage is None else usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-        folded = [part for part in message.parts if part.value.get("type") in ("text", *STEP_TYPES)]
+        folded = [part for part in message.parts if part.value.get("type") in _SUMMARY_TYPES]
         compaction = Compaction(
             summary=_joined_text(message.parts),
             first_kept_entry_id=self._first_entries.get(text_of(marker.get("tail_start_id"))),
@@ -313,8 +364,9 @@ class _SessionWriter:
         records = sum(part.records for part in folded)
         yield self._place(compaction, message.id, timestamp, records=records)
         for part in message.parts:
-            if part not in folded:
+            if part.value.get("type") not in _SUMMARY_TYPES:
                 yield self._verbatim(part.value.get("type"), part.value, part.id, timestamp, part.records)
+        yield from self._fields(message, reply_fields(message, folded), timestamp)
 
 
 def _key(message: str, parts: Iterable[str]) -> str:
@@ -337,11 +389,18 @@ def _is_synthetic(value: JsonObject) -> bool:
     return is_text and bool(value.get("synthetic")) and not value.get("ignored")
 
 
-def _is_open(info: JsonObject) -> bool:
+def _is_reply(message: StoredMessage) -> bool:
+    """Return whether a message is a reply, or a command that runs."""
+    return message.kind == "shell" or (message.info.get("role") == "assistant" and not message.kind)
+
+
+def _is_open(message: StoredMessage) -> bool:
     """Return whether a reply or command says when it began but not that, or how, it ended."""
+    info = message.info
     time = object_of(info.get("time"))
-    is_ended = time.get("completed") or info.get("error") or info.get("finish")
-    return bool(time.get("created")) and not is_ended
+    is_ended = time.get("completed") or info.get("error") or info.get("finish") or message.is_removed
+    is_begun = _is_reply(message) and bool(time.get("created")) and not is_ended
+    return is_begun and not any(is_timeless(part.value) for part in message.parts)
 
 
 def _is_summary(info: JsonObject) -> bool:
@@ -359,18 +418,22 @@ def _joined_text(parts: Iterable[StoredPart]) -> str:
 def _steps(parts: list[StoredPart]) -> list[list[StoredPart]]:
     """Return the parts of each model step. Versions of 2025 kept all steps of a turn in one message."""
     steps: list[list[StoredPart]] = [[]]
+    has_content = False
     for part in parts:
-        if part.value.get("type") == "step-start" and any(each.value.get("type") in _CONTENT for each in steps[-1]):
+        if part.value.get("type") == "step-start" and has_content:
             steps.append([])
+            has_content = False
         steps[-1].append(part)
+        has_content = has_content or part.value.get("type") in _CONTENT
     return steps
 
 
 _CONTENT = ("text", "reasoning", "tool")
+_SUMMARY_TYPES = ("text", *STEP_TYPES)
 
 
-def _step_usage(parts: Iterable[StoredPart]) -> Any:
-    return next((usage_of(part.value) for part in parts if part.value.get("type") == "step-finish"), None)
+def _step_usage(parts: Iterable[StoredPart], rules: TokenRules) -> Usage | None:
+    return next((usage_of(part.value, rules) for part in parts if part.value.get("type") == "step-finish"), None)
 
 
 def _body_of(message: StoredMessage) -> KnownBody | None:

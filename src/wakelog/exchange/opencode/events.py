@@ -50,6 +50,10 @@ class EventFold:
     def __init__(self) -> None:
         self._sessions: dict[str, FoldedSession] = {}
         self._messages: dict[tuple[str, str], StoredMessage] = {}
+        self._parts: dict[tuple[str, str], dict[str, StoredPart]] = {}
+        """The parts of each message, until `close` gives them to it."""
+        self._grown: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+        """What deltas add to the fields of a part."""
         self._skipped: Counter[tuple[str, str]] = Counter()
         self._bad: list[BadRecord] = []
         self._count = 0
@@ -88,7 +92,7 @@ class EventFold:
             case "message.part.updated" if text_of(part.get("id")) and text_of(part.get("messageID")):
                 self._part_event(part, text_of(part.get("sessionID")) or text_of(values.get("sessionID")), event)
             case "message.part.delta" if (grown := self._found_part(values)) is not None:
-                _grow(grown, values)
+                self._grow(grown, values)
             case "message.removed" if self._found(values) is not None:
                 self._removal(values)
             case "message.part.removed" if self._found(values) is not None:
@@ -96,6 +100,16 @@ class EventFold:
             case _:
                 owner = values.get("sessionID") or info.get("sessionID") or info.get("id")
                 self._other(kind, event, text_of(owner))
+
+    def close(self) -> None:
+        """Give each message its parts, when the last event has been taken."""
+        for (session, message, part_id), fields in self._grown.items():
+            part = self._parts[session, message][part_id]
+            whole = {field: "".join([part.value[field], *texts]) for field, texts in fields.items()}
+            part.value = {**part.value, **whole}
+        for place, parts in self._parts.items():
+            self._messages[place].parts = list(parts.values())
+        self._grown, self._parts = {}, {}
 
     def _home(self, name: str) -> FoldedSession:
         return self._sessions.setdefault(name, FoldedSession(name))
@@ -125,21 +139,31 @@ class EventFold:
             self._other("message.part.updated", event, session)
             return
         new = part_of(part, message, part["id"])
-        old = _by_id(message.parts, new.id)
-        if old is None:
-            message.parts.append(new)
-        else:
+        parts = self._parts.setdefault((session, message.id), {})
+        old = parts.setdefault(new.id, new)
+        if old is not new:
             old.value, old.records = _with_input(new.value, old.value), old.records + 1
+            # The event with the whole part repeats its deltas.
+            self._grown.pop((session, message.id, new.id), None)
 
     def _found(self, values: JsonObject) -> StoredMessage | None:
         return self._messages.get((text_of(values.get("sessionID")), text_of(values.get("messageID"))))
 
     def _found_part(self, values: JsonObject) -> StoredPart | None:
         """Return the part that a delta continues; None if it is not a text of a known part."""
-        message, field = self._found(values), text_of(values.get("field"))
-        part = None if message is None else _by_id(message.parts, text_of(values.get("partID")))
+        field = text_of(values.get("field"))
+        part = self._parts_of(values).get(text_of(values.get("partID")))
         is_text = isinstance(values.get("delta"), str) and part is not None and isinstance(part.value.get(field), str)
         return part if is_text else None
+
+    def _parts_of(self, values: JsonObject) -> dict[str, StoredPart]:
+        return self._parts.get((text_of(values.get("sessionID")), text_of(values.get("messageID"))), {})
+
+    def _grow(self, part: StoredPart, values: JsonObject) -> None:
+        """Note the text that a delta adds to its part."""
+        place = (values["sessionID"], values["messageID"], part.id)
+        self._grown.setdefault(place, {}).setdefault(values["field"], []).append(values["delta"])
+        part.records += 1
 
     def _removal(self, values: JsonObject) -> None:
         message = self._found(values)
@@ -148,12 +172,11 @@ class EventFold:
             message.records += 1
 
     def _part_removal(self, values: JsonObject) -> None:
-        message = self._found(values)
-        removed = text_of(values.get("partID"))
+        removed = self._parts_of(values).pop(text_of(values.get("partID")), None)
         count = 1
-        if message is not None:
-            count += sum(part.records for part in message.parts if part.id == removed)
-            message.parts = [part for part in message.parts if part.id != removed]
+        if removed is not None:
+            self._grown.pop((values["sessionID"], values["messageID"], removed.id), None)
+            count += removed.records
         self._skipped["message.part.removed", "the part was removed in OpenCode"] += count
 
     def _other(self, kind: str, event: JsonObject, session: str) -> None:
@@ -163,17 +186,6 @@ class EventFold:
             return
         place = f"{session}:event:{self._count}"
         self._home(session).messages.append(StoredMessage(place, event, [], kind=kind or "event"))
-
-
-def _by_id(parts: list[StoredPart], part_id: str) -> StoredPart | None:
-    return next((part for part in parts if part.id == part_id), None)
-
-
-def _grow(part: StoredPart, values: JsonObject) -> None:
-    """Add the text of a delta to its part; the event about the end of the part repeats it all."""
-    field = values["field"]
-    part.value = {**part.value, field: part.value[field] + values["delta"]}
-    part.records += 1
 
 
 def _with_input(new: JsonObject, old: JsonObject) -> JsonObject:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wakelog.exchange.opencode.records import StoredPart, list_of, number_of, object_of, text_of, time_text
-from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, ToolResult, Usage
+from wakelog.exchange.opencode.records import StoredPart, list_of, object_of, text_of, time_text
+from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Cancelled, Failed, FaultReport
 from wakelog.log.timestamps import elapsed_ms
 from wakelog.providers.openai.responses_request import SUMMARY_SEPARATOR
@@ -14,6 +14,8 @@ _STOP_REASONS = {"tool-calls": "tools", "content-filter": "filtered"}
 DENIED = "The user rejected permission to use this specific tool call"
 _ABORTED = "MessageAbortedError"
 STEP_TYPES = ("step-start", "step-finish")
+# Texts of one summary that are joined: each of them copies those before it.
+_SUMMARY_TEXTS_MAX = 1_000
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -30,6 +32,7 @@ class Content(msgspec.Struct):
     keys: list[str] = []
     """Ids of the stored parts that are in `parts`."""
     calls: list[Call] = []
+    call_ids: set[str] = set()
     records: int = 0
     others: list[StoredPart] = []
     growing: int = 0
@@ -45,32 +48,6 @@ def media_of(part: JsonObject) -> Image | Audio | None:
     if mime.startswith("image/"):
         return Image(mime_type=mime, data=data)
     return Audio(mime_type=mime, data=data) if mime.startswith("audio/") else None
-
-
-def usage_of(value: JsonObject) -> Usage | None:
-    """Return the usage that a message or a `step-finish` part states; None if it counts no tokens.
-
-    OpenCode counts reasoning beside the output and cached tokens beside the input.
-    """
-    tokens = object_of(value.get("tokens"))
-    cache = object_of(tokens.get("cache"))
-    counts = (
-        number_of(tokens.get("input")),
-        number_of(tokens.get("output")) + number_of(tokens.get("reasoning")),
-        number_of(cache.get("read")),
-        number_of(cache.get("write")),
-    )
-    if not any(counts):
-        return None
-    read, written, cache_read, cache_write = (int(count) for count in counts)
-    cost = value.get("cost")
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        cache_read_tokens=cache_read,
-        cache_write_tokens=cache_write,
-        cost_micros=round(number_of(cost) * 1_000_000) if isinstance(cost, int | float) else None,
-    )
 
 
 def stop_reason_of(info: JsonObject, steps: Iterable[StoredPart], *, is_last: bool) -> str | None:
@@ -125,6 +102,7 @@ def reply_content(parts: Sequence[StoredPart], *, is_open: bool) -> Content:
             found.records += part.records
             call = Call(_call_id(found, part), part)
             found.calls.append(call)
+            found.call_ids.add(call.id)
             _keep(found, part, _tool_call(call, thought))
         elif kind == "file" and (media := media_of(value)) is not None:
             found.records += part.records
@@ -149,9 +127,14 @@ def _is_growing(value: JsonObject) -> bool:
     return value.get("type") == "tool" and object_of(value.get("state")).get("status") == "pending"
 
 
+def is_timeless(value: JsonObject) -> bool:
+    """Return whether a part is a text of a version or a program that does not write down when texts begin and end."""
+    return value.get("type") == "text" and bool(value.get("text")) and "start" not in object_of(value.get("time"))
+
+
 def _call_id(found: Content, part: StoredPart) -> str:
     own = text_of(part.value.get("callID")) or part.id
-    return part.id if any(call.id == own for call in found.calls) else own
+    return part.id if own in found.call_ids else own
 
 
 def _tool_call(call: Call, thought: str | None) -> ToolCall:
@@ -165,16 +148,36 @@ def _tool_call(call: Call, thought: str | None) -> ToolCall:
 
 def _bound(value: JsonObject, thought: str | None) -> JsonObject | None:
     """Return the data that the vendor wants back with a text or a call: the ids of OpenAI items, else what is there."""
-    metadata = {key: each for key, each in object_of(value.get("metadata")).items() if isinstance(each, dict)}
+    metadata = _by_vendor(value)
     item = metadata.get("openai", {}).get("itemId")
     if isinstance(item, str):
         return {"id": item} if thought is None else {"id": item, "after": thought}
-    return metadata if is_google(metadata) else None
+    return metadata or None
 
 
-def is_google(metadata: JsonObject) -> bool:
-    """Return whether data is bound to an API of Google."""
-    return any(name in metadata for name in ("google", "vertex"))
+def _by_vendor(value: JsonObject) -> JsonObject:
+    return {key: each for key, each in object_of(value.get("metadata")).items() if isinstance(each, dict)}
+
+
+def unbound(value: JsonObject) -> JsonObject:
+    """Return what the metadata of a text, a thought or a call has beside the data that is bound to it."""
+    metadata = object_of(value.get("metadata"))
+    for vendor, mark, *others in _MAPPED_THOUGHTS if value.get("type") == "reasoning" else _MAPPED:
+        data = object_of(metadata.get(vendor))
+        if isinstance(data.get(mark), str):
+            rest = {key: each for key, each in data.items() if key not in (mark, *others) and each is not None}
+            found = {key: each for key, each in metadata.items() if key != vendor}
+            return {**found, vendor: rest} if rest else found
+    return {key: each for key, each in metadata.items() if not isinstance(each, dict)}
+
+
+# The name of the vendor, the field that tells how its data are bound, and a field that is bound with it.
+_MAPPED = (("openai", "itemId"),)
+_MAPPED_THOUGHTS = (
+    ("openai", "itemId", "reasoningEncryptedContent"),
+    ("anthropic", "redactedData"),
+    ("anthropic", "signature"),
+)
 
 
 def _keep_thinking(found: Content, part: StoredPart) -> str | None:
@@ -186,9 +189,10 @@ def _keep_thinking(found: Content, part: StoredPart) -> str | None:
     if isinstance(item, str):
         last = found.parts[-1] if found.parts else None
         signature = sealed if isinstance(sealed, str) else None
-        if isinstance(last, Thinking) and last.bound is not None and last.bound.get("id") == item:
-            sizes = [*last.bound["summary"], len(text)]
-            joined = f"{last.thinking}{SUMMARY_SEPARATOR}{text}" if last.bound["summary"] else text
+        before = last.bound if isinstance(last, Thinking) and last.bound is not None else {}
+        if isinstance(last, Thinking) and before.get("id") == item and len(before["summary"]) < _SUMMARY_TEXTS_MAX:
+            sizes = [*before["summary"], len(text)]
+            joined = f"{last.thinking}{SUMMARY_SEPARATOR}{text}" if before["summary"] else text
             found.parts[-1] = Thinking(
                 thinking=joined, signature=signature or last.signature, bound={"id": item, "summary": sizes}
             )
@@ -200,9 +204,10 @@ def _keep_thinking(found: Content, part: StoredPart) -> str | None:
     redacted, signed = anthropic.get("redactedData"), anthropic.get("signature")
     if isinstance(redacted, str):
         _keep(found, part, Thinking(thinking=text, bound={"type": "redacted_thinking", "data": redacted}))
-    elif text or isinstance(signed, str):
-        signature = signed if isinstance(signed, str) else None
-        other = None if signature is not None else _bound(part.value, None)
+        return None
+    signature = signed if isinstance(signed, str) else None
+    other = None if signature is not None else _bound(part.value, None)
+    if text or signature is not None or other is not None:
         _keep(found, part, Thinking(thinking=text, signature=signature, bound=other))
     return None
 

@@ -18,16 +18,20 @@ What becomes what:
   source holds the sub-agent too. Forks are copies with new ids and no reference: they are sessions of their own.
 - Rows of the table `session_message` are read behind those of `message`; where both hold a message, the latter counts.
 
-Rows are updated in place while OpenCode runs. What is imported is therefore final:
-- The last reply of a database is taken when it ended. Before that it is taken only if it holds a tool call, without
-  texts that still grow, calls whose input is incomplete and verbatim parts; `SkippedRecords` counts what is left out.
+Fields that have no counterpart are in an entry behind their message, or behind the result of their tool (`fields.py`).
+
+Records are updated in place while OpenCode runs, and exports of a running session are cut anywhere. What is imported is
+therefore final:
+- A reply is open if it has not ended, no later reply follows it, and its texts say when they began (those before August
+  2025 do not). It is taken only if it holds a tool call, without texts that still grow, calls whose input is incomplete
+  and verbatim parts; `SkippedRecords` counts what is left out. Messages behind it, such as prompts that wait, are taken
+  when it has ended: their place is behind all of it.
 - The result of an open call arrives later as a new entry behind the same reply; results stand in the order in which
   the tools ended. The reply keeps its id and content; its usage and stop reason are known only from then on.
 - If the message has more texts or calls by then, it is another reply: the key of a reply is made of the message and its
   parts. The shorter one stays as a branch under the same parent. The same holds for a prompt.
 - A part that OpenCode adds to an older message becomes an entry under the same parent as the entry behind it.
 - `head` and `session_archived` come last; in a later import they stand behind the new messages.
-Exports, file trees and captured events are taken as they are, as nothing writes to them.
 """
 
 import re
@@ -76,8 +80,10 @@ def _is_export(value: dict[str, Any]) -> bool:
 
 
 def _is_session(value: dict[str, Any]) -> bool:
-    is_named = all(isinstance(value.get(key), str) for key in ("id", "directory", "title"))
-    return is_named and isinstance(object_of(value.get("time")).get("created"), int)
+    """Return whether a value is the record of a session. Those before September 2025 do not say the folder."""
+    is_named = all(isinstance(value.get(key), str) for key in ("id", "title"))
+    time = object_of(value.get("time"))
+    return is_named and all(isinstance(time.get(key), int) for key in ("created", "updated"))
 
 
 def _is_event(value: object) -> bool:
@@ -157,7 +163,7 @@ def _foreign(session: StoredSession, path: str) -> ForeignSession:
         items=session_items(session),
         started_ms=started_ms(info),
         agent=agent or TOOL,
-        cwd=text_of(info.get("directory")),
+        cwd=text_of(info.get("directory")) or session.cwd,
         title=None if not title or _PLACEHOLDER.fullmatch(title) else title,
         provider=text_of(model.get("providerID")) or None,
         model=text_of(model.get("id")) or text_of(model.get("modelID")) or None,

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.exchange.chains import without
 from wakelog.exchange.records import BadRecord, JsonRecord, Record, SourceLine, json_records
 from wakelog.exchange.sessions import ImportedItem, timestamp_of
 from wakelog.log.content import JsonObject
@@ -60,8 +61,8 @@ class StoredSession(msgspec.Struct, kw_only=True):
     """Returns when another session of the same source began; None if there is no such session."""
     parent_call: str = ""
     records: int = 1
-    is_live: bool = False
-    """Whether OpenCode may still be writing the session: its last reply is then taken only as far as it is final."""
+    cwd: str = ""
+    """The folder that a reply names, for a session whose record does not say it."""
     renames: list[Rename] = []
 
 
@@ -149,20 +150,23 @@ def message_of_row(row_id: str, kind: str, data: JsonObject, session: str) -> St
 
 
 def _file_parts(files: object) -> list[JsonObject]:
-    return [{**object_of(file), "type": "file", "url": object_of(file).get("uri")} for file in list_of(files)]
+    found = [object_of(file) for file in list_of(files)]
+    return [{**without(file, "uri"), "type": "file", "url": file.get("uri")} for file in found]
 
 
 def _content_part(item: Any) -> JsonObject:
     """Return an element of the content of an assistant row as a V1 part."""
     match item:
         case {"type": "reasoning"}:
-            return {**item, "metadata": item.get("providerMetadata")}
+            return {**without(item, "providerMetadata"), "metadata": item.get("providerMetadata")}
         case {"type": "tool", "state": dict(state)}:
             time = object_of(item.get("time"))
-            metadata = object_of(object_of(item.get("provider")).get("metadata"))
+            provider = object_of(item.get("provider"))
             times = {"start": time.get("ran"), "end": time.get("completed")}
             v1_state = {**state, "metadata": state.get("structured"), "time": times, **_outcome(state)}
-            return {**item, "callID": item.get("id"), "tool": item.get("name"), "metadata": metadata, "state": v1_state}
+            known = {"callID": item.get("id"), "tool": item.get("name"), "state": v1_state}
+            rest = {"metadata": object_of(provider.get("metadata")), "provider": without(provider, "metadata") or None}
+            return {**without(item, "name"), **known, **rest}
         case dict():
             return item
         case _:
@@ -187,6 +191,12 @@ def _parsed_input(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return text
+
+
+def cwd_of(messages: Iterable["StoredMessage | ImportedItem"]) -> str:
+    """Return the folder that the first reply was made in; empty if none says so."""
+    found = (object_of(message.info.get("path")) for message in messages if isinstance(message, StoredMessage))
+    return next((cwd for path in found if (cwd := text_of(path.get("cwd")))), "")
 
 
 def numbered(values: Iterable[Any]) -> Iterator[tuple[int, JsonObject]]:

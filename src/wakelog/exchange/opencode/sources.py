@@ -11,6 +11,7 @@ from wakelog.exchange.opencode.records import (
     StoredMessage,
     StoredPart,
     StoredSession,
+    cwd_of,
     decoded,
     list_of,
     message_of,
@@ -92,7 +93,6 @@ class DatabaseReader:
             started_of=self._started_of,
             parent_call=self._calls_of(parent).get(name, "") if parent else "",
             records=records,
-            is_live=True,
         )
         if self._has_messages(name) or not self._add_logged(session):
             session.messages = self._messages(name)
@@ -107,6 +107,7 @@ class DatabaseReader:
         fold = EventFold()
         for event in self._events(session.id):
             fold.add(event)
+        fold.close()
         folded = fold.session(session.id)
         if folded is None or not folded.has_messages:
             return False
@@ -259,7 +260,7 @@ def export_session(document: JsonObject) -> StoredSession:
         parts = numbered(list_of(value.get("parts")))
         message.parts = [part_of(part, message, f"{message.id}:{place}") for place, part in parts]
         messages.append(message)
-    return StoredSession(id=name, info=info, messages=messages, started_of=_no_session)
+    return StoredSession(id=name, info=info, messages=messages, started_of=_no_session, cwd=cwd_of(messages))
 
 
 def _no_session(_name: str) -> int | None:
@@ -283,7 +284,14 @@ class TreeReader:
             messages=self._messages(name),
             started_of=self._started_of,
             parent_call=calls.get(name, ""),
+            cwd="" if self._info.get("directory") else self._cwd(name),
         )
+
+    def _cwd(self, name: str) -> str:
+        """Return the folder that a reply names: the record of a session has none before September 2025."""
+        files, _ = self._folders(name) if is_id(name) else ([], str)
+        found = (_document(file) for file in files)
+        return cwd_of(StoredMessage("", info, []) for info in found if not isinstance(info, BadRecord))
 
     def _folders(self, session: str) -> tuple[list[SourceFile], Callable[[str], str]]:
         """Return the message files of a session, and the folder of the parts of a message. Early trees differ."""
@@ -350,20 +358,24 @@ def event_sessions(events: Iterable[JsonObject | BadRecord]) -> Iterator[StoredS
     fold = EventFold()
     for event in events:
         fold.add(event)
+    fold.close()
     before: list[ImportedItem] = fold.skipped()
+    calls: dict[str, dict[str, str]] = {}
     for name in fold.names():
         folded = fold.session(name)
         if folded is None:
             continue
         parent = fold.session(text_of(folded.info.get("parentID")))
-        calls = calls_by_child(part for message in parent.messages for part in message.parts) if parent else {}
+        if parent is not None and parent.id not in calls:
+            calls[parent.id] = calls_by_child(part for message in parent.messages for part in message.parts)
         yield StoredSession(
             id=name,
             info=folded.info,
             messages=[*before, *folded.messages],
             started_of=fold.started_of,
-            parent_call=calls.get(name, ""),
+            parent_call=calls[parent.id].get(name, "") if parent is not None else "",
             records=folded.records,
+            cwd=cwd_of(folded.messages),
             renames=folded.renames,
         )
         before = []

@@ -303,6 +303,8 @@ class _SessionWriter:
             self._losses.add(kind_of(node), "the compaction after it is written with a new one")
         elif kind == f"{TOOL}:session":
             self._losses.add(kind_of(node), "the session gets a new record")
+        elif kind == f"{TOOL}:fields":
+            self._losses.add(kind_of(node), "messages and results get new records")
         elif kind.startswith(f"{TOOL}:") and (kept := _kept_parts(node.data)):
             self._write_kept(node, kept)
         else:

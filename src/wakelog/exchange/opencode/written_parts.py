@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.opencode.parts import DENIED, is_google
+from wakelog.exchange.opencode.parts import DENIED
 from wakelog.exchange.writing import Losses
 from wakelog.log.content import (
     AnyPart,
@@ -133,14 +133,15 @@ def _metadata(bound: JsonObject | None, losses: Losses) -> JsonObject:
             if bound.keys() - {"id", "after"}:
                 _lose_bound(losses)
             return {"metadata": {"openai": {"itemId": item}}}
-        case _ if _is_google(bound):
+        case _ if _is_by_vendor(bound):
             return {"metadata": bound}
     _lose_bound(losses)
     return {}
 
 
-def _is_google(bound: JsonObject) -> bool:
-    return is_google(bound) and all(isinstance(value, dict) for value in bound.values())
+def _is_by_vendor(bound: JsonObject) -> bool:
+    """Return whether data came from OpenCode, which has an object for each vendor."""
+    return bool(bound) and all(isinstance(value, dict) for value in bound.values())
 
 
 def _lose_bound(losses: Losses) -> None:
@@ -160,7 +161,7 @@ def _reasoning_parts(part: Thinking, reply: Reply, time_ms: int, losses: Losses)
             texts = _summary_texts(part.thinking, rest.pop("summary", []))
             if rest:
                 _lose_bound(losses)
-        case dict() if _is_google(part.bound):
+        case dict() if _is_by_vendor(part.bound):
             metadata = part.bound
         case None if part.signature and _is_signed_by_anthropic(reply):
             metadata = {"anthropic": {"signature": part.signature}}

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.exchange.chains import without
 from wakelog.exchange.pi.messages import (
     count_field,
     foreign_call_ids,
@@ -26,9 +27,11 @@ from wakelog.exchange.pi.messages import (
     reply_of,
     text_field,
     usage_of,
+    usage_rest,
 )
+from wakelog.exchange.pi.written_messages import api_of
 from wakelog.exchange.sessions import ImportedEntry, entry_id, timestamp_of
-from wakelog.log.content import JsonObject, Note, Prompt, Reply, Text, ToolResult
+from wakelog.log.content import JsonObject, Note, Prompt, Reply, Text, ToolResult, Usage
 from wakelog.log.entry import (
     Annotation,
     Cancelled,
@@ -41,6 +44,7 @@ from wakelog.log.entry import (
     Label,
     Message,
     ModelChange,
+    Partial,
     SessionRenamed,
     Setting,
     Spawned,
@@ -56,12 +60,11 @@ _BRANCH = "Summary of a branch of this conversation that was left:\n"
 _TAIL = "Messages that were kept:\n"
 
 
-class _Call(msgspec.Struct):
+class _Call(msgspec.Struct, frozen=True):
     """A tool call that a result may name: its reply, and its id there."""
 
     reply_id: str
     call_id: str
-    is_answered: bool = False
 
 
 class EntryReader:
@@ -88,13 +91,16 @@ class EntryReader:
         self._is_first_version = False
         self._contents: Counter[bytes] = Counter()
         self._calls: dict[str, dict[str, list[_Call]]] = {}
+        # The call that a result answers, and the nearest reply or result at or above a node.
+        self._answers: dict[str, _Call] = {}
+        self._anchors: dict[str, str] = {}
         self._sent: dict[tuple[str, int], str] = {}
 
     def read(self, record: JsonObject, default_time: object = None) -> Iterator[ImportedEntry]:
         """Yield the entries of the next record; `default_time` is used if it has no time itself."""
         self._time = timestamp_of(record.get("timestamp"), self._default_time(record, default_time))
         own_id = self._own_id(record)
-        key = own_id if own_id is not None else self._key(record)
+        key = self._own_key(record, own_id) if own_id is not None else self._key(record)
         place = self._place(record)
         bodies = self._mapped(record, place)
         is_verbatim = bodies is None
@@ -110,13 +116,23 @@ class EntryReader:
         for number, body in enumerate(bodies):
             stamped.append(self._stamp(body, key if number == 0 else f"{key}:{number}", parent))
             if not isinstance(body, Annotation):
-                self._parents[stamped[-1].id] = parent
+                self._add_node(stamped[-1], parent)
                 parent = stamped[-1].id
-        if is_side and place == before and parent != place:
+        moved = self._target(stamped[-1])
+        if is_side and parent != place and before:
             stamped.append(self._stamp(Head(target_id=before), f"{key}:side", before))
-        self._remember(record, stamped[first], self._target(stamped[first]) or parent, is_side=is_side)
+        self._remember(record, stamped[first], moved or parent, is_side=is_side)
         for number, body in enumerate(stamped):
             yield ImportedEntry(body, records=int(number == first), is_verbatim=is_verbatim and number == first)
+
+    def _add_node(self, body: KnownBody, parent: str) -> None:
+        self._parents[body.id] = parent
+        is_anchor = isinstance(body, Message) and isinstance(body.message, Reply | ToolResult)
+        if (anchor := body.id if is_anchor else self._anchors.get(parent)) is not None:
+            self._anchors[body.id] = anchor
+        match body:
+            case Message(message=ToolResult(reply_id=str(reply_id), tool_call_id=call_id)):
+                self._answers[body.id] = _Call(reply_id, call_id)
 
     # ── ids and places ───────────────────────────────────────────────────────────────────────────
 
@@ -130,6 +146,11 @@ class EntryReader:
         own_id = text_field(record, "id")
         is_taken = own_id in self._entries or own_id in self._places or record.get("type") == "session"
         return None if not own_id or is_taken else own_id
+
+    def _own_key(self, record: Mapping[str, Any], own_id: str) -> str:
+        """Return what identifies a record by its id, which is too short to be unique without the time."""
+        time = record.get("timestamp")
+        return f"{own_id}:{time}" if isinstance(time, str | int | float) else f"{self._session}:{own_id}"
 
     def _key(self, record: Mapping[str, Any]) -> str:
         """Return what identifies a record without an id of its own."""
@@ -167,6 +188,8 @@ class EntryReader:
             parent = body.target_id
         elif isinstance(body, Spawned):
             parent = body.reply_id
+        elif isinstance(body, Partial) and not body.reply_id:
+            body = msgspec.structs.replace(body, reply_id=parent)
         stamp = entry_id(self._tool, key)
         return msgspec.structs.replace(body, id=stamp, parent_id=parent or None, timestamp=self._time)
 
@@ -227,23 +250,25 @@ class EntryReader:
         """Return what a record means, without envelopes; None if it has to be kept as it is."""
         match record:
             case {"type": "message", "message": dict(message)}:
-                return self._message(message, place)
+                return self._message(record, message, place)
             case {"type": "model_change", "modelId": str(model)}:
-                return [ModelChange(model=model, provider=text_field(record, "provider"))]
+                change = ModelChange(model=model, provider=text_field(record, "provider"))
+                return [change, *self._rest(record, ("modelId", "provider"))]
             case {"type": "thinking_level_change", "thinkingLevel": str(level)}:
-                return [Setting(key="thinkingLevel", value=level)]
+                return [Setting(key="thinkingLevel", value=level), *self._rest(record, ("thinkingLevel",))]
             case {"type": "compaction", "summary": str(summary)}:
                 return self._compaction(record, summary, place)
             case {"type": "reset"}:
                 kept = self._first_kept(record, place)
                 return [Compaction(summary="", first_kept_entry_id=kept, trigger="reset"), *self._rest(record, ())]
             case {"type": "branch_summary", "summary": str(summary)}:
-                return [self._summary(summary, {key: record[key] for key in record if key not in _ENVELOPE})]
+                return self._summary(summary, {key: record[key] for key in record if key not in _ENVELOPE})
             case {"type": "custom", "customType": str(kind)}:
-                return [Custom(custom_type=f"{self._tool}:custom:{kind}", data=record.get("data"))]
+                custom = Custom(custom_type=f"{self._tool}:custom:{kind}", data=record.get("data"))
+                return [custom, *self._rest(record, ("customType", "data"))]
             case {"type": "custom_message", "customType": str()} if has_content(record):
                 inner = {key: record[key] for key in record if key not in _ENVELOPE}
-                return self._note({**inner, "role": "custom"})
+                return self._note({**inner, "role": "custom"}, {})
         return self._annotation(record)
 
     def _annotation(self, record: JsonObject) -> list[KnownBody] | None:
@@ -252,19 +277,26 @@ class EntryReader:
             return None
         match record:
             case {"type": "label", "targetId": target} if (node := self._node(target)) is not None:
-                label = record.get("label")
-                return [Label(target_id=node, label=label or "")] if isinstance(label, str | None) else None
+                label, rest = record.get("label"), self._rest(record, ("targetId", "label"))
+                return [Label(target_id=node, label=label or ""), *rest] if isinstance(label, str | None) else None
             case {"type": "session_info"} if isinstance(record.get("name"), str | None):
-                return [SessionRenamed(title=(record.get("name") or "").strip())]
+                title = (record.get("name") or "").strip()
+                return [SessionRenamed(title=title), *self._rest(record, ("name",))]
             case {"type": "leaf", "targetId": str() | None as target}:
                 place = self._root if target is None else self._node(target)
-                return [Head(target_id=place)] if place is not None else None
+                return [*self._rest(record, ("targetId",)), Head(target_id=place)] if place is not None else None
         return None
 
     def _rest(self, record: Mapping[str, Any], known: tuple[str, ...]) -> list[KnownBody]:
         """Return the fields of a record without a counterpart, as an entry behind it."""
-        rest = {key: value for key, value in record.items() if key not in (*_ENVELOPE, *known) and value is not None}
+        return self._kept(without(record, *_ENVELOPE, *known))
+
+    def _kept(self, rest: JsonObject) -> list[KnownBody]:
         return [Custom(custom_type=f"{self._tool}:fields", data=rest)] if rest else []
+
+    def _spent(self, usage: Usage | None, reply_id: str, call_id: str) -> list[KnownBody]:
+        """Return the usage of a model call that no reply stands for: a tool made it, or it summed up a branch."""
+        return [Partial(reply_id=reply_id, tool_call_id=call_id, usage=usage)] if usage is not None else []
 
     def _compaction(self, record: JsonObject, summary: str, place: str) -> list[KnownBody]:
         kept = self._first_kept(record, place)
@@ -277,7 +309,7 @@ class EntryReader:
             usage=usage_of(record.get("usage")),
         )
         known = ("summary", "firstKeptEntryId", "firstKeptEntryIndex", "tokensBefore", "tokensAfter", "fromHook")
-        rest = self._rest(record, (*known, "usage"))
+        rest = self._kept({**without(record, *_ENVELOPE, *known, "usage"), **usage_rest(record)})
         tail = record.get("retainedTail")
         if kept is None and isinstance(tail, list) and tail:
             # The messages are nowhere else: the model goes on seeing their text.
@@ -303,50 +335,54 @@ class EntryReader:
                 return self._sent.get((role, time))
         return None
 
-    def _summary(self, summary: str, rest: JsonObject) -> KnownBody:
+    def _summary(self, summary: str, rest: JsonObject) -> list[KnownBody]:
         data = {key: value for key, value in rest.items() if key not in ("role", "summary")}
         content = (Text(text=_BRANCH), Text(text=summary)) if summary else ()
-        return Custom(custom_type=f"{self._tool}:branch_summary", data=data, in_context=bool(summary), content=content)
+        kind = f"{self._tool}:branch_summary"
+        custom = Custom(custom_type=kind, data=data, in_context=bool(summary), content=content)
+        return [custom, *self._spent(usage_of(rest.get("usage")), "", "branch_summary")]
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-    def _message(self, message: JsonObject, place: str) -> list[KnownBody] | None:
+    def _message(self, record: JsonObject, message: JsonObject, place: str) -> list[KnownBody] | None:
         if not has_content(message):
             return None
+        beside = without(record, *_ENVELOPE, "message")
         match message:
             case {"role": "user"}:
-                return self._prompt(message)
+                return self._prompt(message, beside)
             case {"role": "assistant"}:
-                return self._reply(message)
+                return self._reply(message, beside)
             case {"role": "toolResult", "toolCallId": str(call_id)}:
-                return self._result(message, call_id, place)
+                return self._result(message, beside, call_id, place)
             case {"role": "custom" | "hookMessage"}:
-                return self._note(message)
+                return self._note(message, beside)
             case {"role": "bashExecution", "command": str(command)}:
-                return [self._command(message, command)]
+                return [self._command(message, command), *self._kept({"record": beside} if beside else {})]
             case {"role": "branchSummary", "summary": str(summary)}:
-                return [self._summary(summary, message)]
+                return [*self._summary(summary, message), *self._kept({"record": beside} if beside else {})]
         return None
 
-    def _fields(self, message: Mapping[str, Any]) -> list[KnownBody]:
-        rest = left_over(message)
-        return [Custom(custom_type=f"{self._tool}:fields", data=rest)] if rest else []
+    def _fields(self, message: Mapping[str, Any], beside: JsonObject, **more: Any) -> list[KnownBody]:
+        """Return the fields of a message without a counterpart, and those beside the message in its record."""
+        return self._kept({**left_over(message), **more, **({"record": beside} if beside else {})})
 
-    def _prompt(self, message: JsonObject) -> list[KnownBody]:
+    def _prompt(self, message: JsonObject, beside: JsonObject) -> list[KnownBody]:
         """Return a prompt; what OpenClaw or another session sent in that role is a note."""
         content = parts_of(message.get("content"))
         origin = message.get("provenance")
         kind = text_field(origin, "kind") if isinstance(origin, dict) else None
         if kind is not None and kind != "external_user":
-            return [Message(message=Note(content=content, custom_type=f"{self._tool}:{kind}")), *self._fields(message)]
-        return [Message(message=Prompt(content=content)), *self._fields(message)]
+            note = Note(content=content, custom_type=f"{self._tool}:{kind}")
+            return [Message(message=note), *self._fields(message, beside)]
+        return [Message(message=Prompt(content=content)), *self._fields(message, beside)]
 
-    def _note(self, message: JsonObject) -> list[KnownBody]:
+    def _note(self, message: JsonObject, beside: JsonObject) -> list[KnownBody]:
         kind = text_field(message, "customType") or "message"
         note = Note(content=parts_of(message.get("content")), custom_type=f"{self._tool}:{kind}")
-        return [Message(message=note), *self._fields(message)]
+        return [Message(message=note), *self._fields(message, beside)]
 
-    def _reply(self, message: JsonObject) -> list[KnownBody]:
+    def _reply(self, message: JsonObject, beside: JsonObject) -> list[KnownBody]:
         """Return a reply. What ended it early is an entry behind it."""
         reply = reply_of(message)
         error = text_field(message, "errorMessage") or ""
@@ -355,13 +391,14 @@ class EntryReader:
             bodies.append(Cancelled(reason=error or "aborted"))
         elif reply.stop_reason == "error" or error:
             bodies.append(Failed(reason="error", error=FaultReport(kind="provider", message=error)))
-        return [*bodies, *self._fields(message)]
+        api = text_field(message, "api")
+        more = {"api": api} if api is not None and api != api_of(reply) else {}
+        return [*bodies, *self._fields(message, beside, **more)]
 
-    def _result(self, message: JsonObject, call_id: str, place: str) -> list[KnownBody] | None:
+    def _result(self, message: JsonObject, beside: JsonObject, call_id: str, place: str) -> list[KnownBody] | None:
         call = self._call(call_id, place)
         if call is None:
             return None
-        call.is_answered = True
         is_error = message.get("isError") is True
         details = message.get("details")
         result = ToolResult(
@@ -377,18 +414,28 @@ class EntryReader:
         spawned: list[KnownBody] = (
             [Spawned(child_session=child, reply_id=call.reply_id, tool_call_id=call.call_id)] if child else []
         )
-        return [Message(message=result), *self._fields(message), *spawned]
+        spent = self._spent(usage_of(message.get("usage")), call.reply_id, call.call_id)
+        return [Message(message=result), *self._fields(message, beside), *spent, *spawned]
 
     def _call(self, call_id: str, place: str) -> _Call | None:
-        """Return the call that a result at a place answers: ids repeat, so the nearest one above it."""
+        """Return the call that a result at a place answers: ids repeat, so one of the nearest reply above it.
+
+        None if there is none on the way up to the root, or if all of them have a result on this way.
+        """
         by_reply = self._calls.get(call_id)
         if not by_reply:
             return None
-        nearest = next(reversed(by_reply))
-        if len(by_reply) > 1:
-            nearest = next((node for node in self._path(place) if node in by_reply), nearest)
-        calls = by_reply[nearest]
-        return next((call for call in calls if not call.is_answered), calls[-1])
+        answered: set[_Call] = set()
+        node = self._anchors.get(place)
+        for _ in range(_STEPS_MAX):
+            if node is None:
+                return None
+            if node in by_reply:
+                return next((call for call in by_reply[node] if call not in answered), None)
+            if node in self._answers:
+                answered.add(self._answers[node])
+            node = self._anchors.get(self._parents[node])
+        return None
 
     def _command(self, message: JsonObject, command: str) -> KnownBody:
         """Return a command that a person ran. The output is a part of its own, the rest is in `data`."""

@@ -4,8 +4,9 @@ Signatures and ids that a model API needs back are stored as wakelog's own provi
 is continued with the same model sends them back: pi keeps the signature of Anthropic in `thinkingSignature`, the whole
 reasoning item of OpenAI Responses as JSON in the same field, and the id of the item behind a `|` in the id of a tool
 call.
-Left out are the time inside a message (the entry has one), the name of the API, and ids that only pi's own process
-used. Any other field without a counterpart is returned by `left_over`.
+Left out are the time inside a message (the entry has one), the name of the API where the reply tells it, ids that only
+pi's own process used, the API's word for a usual end, and the shares of a cost. Any other field without a counterpart
+is returned by `left_over`.
 """
 
 import json
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wakelog.decide.assembly import with_unique_call_ids
+from wakelog.exchange.chains import object_of, part_fields, without
 from wakelog.log.content import AnyPart, Image, JsonObject, Reply, Text, Thinking, ToolCall, UnknownPart, Usage
 
 _RESPONSES_APIS = ("openai-responses", "openai-codex-responses", "azure-openai-responses")
@@ -22,7 +24,7 @@ _PROVIDERS = {("openai", _CHAT_API): "openai-chat"}
 _STOP_REASONS = {"toolUse": "tools"}
 _MICROS = 1_000_000
 _COUNT_MAX = 1 << 53
-_LEFT_OUT = frozenset(("role", "content", "timestamp", "api", "rawStopReason", "idempotencyKey"))
+_LEFT_OUT = frozenset(("role", "content", "timestamp", "api", "idempotencyKey"))
 _REPLY_FIELDS = frozenset(("provider", "model", "usage", "stopReason", "errorMessage", "responseId"))
 _RESULT_FIELDS = frozenset(("toolCallId", "toolName", "isError"))
 _NOTE_FIELDS = frozenset(("customType",))
@@ -32,6 +34,17 @@ _KNOWN_FIELDS: Mapping[str, frozenset[str]] = {
     "custom": _LEFT_OUT | _NOTE_FIELDS,
     "hookMessage": _LEFT_OUT | _NOTE_FIELDS,
 }
+
+
+_PARTS = {"text": ("text",), "image": ("data", "mimeType")}
+_REPLY_PARTS = {
+    "text": ("text", "textSignature"),
+    "image": ("data", "mimeType"),
+    "thinking": ("thinking", "thinkingSignature", "redacted"),
+    "toolCall": ("id", "name", "arguments", "thoughtSignature"),
+}
+_USUAL_ENDS = ("stop", "toolUse", "length")
+_COUNTS = ("input", "output", "cacheRead", "cacheWrite")
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str | None:
@@ -74,6 +87,14 @@ def left_over(message: Mapping[str, Any]) -> JsonObject:
     """Return the fields of a message that have no counterpart."""
     known = _KNOWN_FIELDS.get(str(message.get("role")), _LEFT_OUT)
     rest = {key: value for key, value in message.items() if key not in known and value is not None}
+    is_reply = message.get("role") == "assistant"
+    content = message.get("content")
+    if parts := part_fields(content, _REPLY_PARTS if is_reply else _PARTS) if isinstance(content, list) else {}:
+        rest["parts"] = parts
+    if is_reply:
+        rest |= usage_rest(message)
+        if message.get("stopReason") in _USUAL_ENDS:
+            rest.pop("rawStopReason", None)
     if rest.get("display") is True:
         del rest["display"]
     if isinstance(mark := rest.get("__openclaw"), dict):
@@ -164,7 +185,8 @@ def _responses_parts(content: Sequence[Any]) -> Iterable[AnyPart]:
                 yield Text(text=text, bound={**_message_item(signature), **after})
             case {"type": "toolCall", "id": str(call_id), "name": str(name)} if "|" in call_id:
                 call_id, _, item_id = call_id.partition("|")
-                yield ToolCall(id=call_id, name=name, input=part.get("arguments"), bound={"id": item_id, **after})
+                bound = {"id": item_id, **after, **(_signature_field(part, "thoughtSignature") or {})}
+                yield ToolCall(id=call_id, name=name, input=part.get("arguments"), bound=bound)
             case _:
                 yield _reply_part(part, None)
 
@@ -214,6 +236,15 @@ def usage_of(usage: Any) -> Usage | None:
         cache_write_tokens=count_field(usage, "cacheWrite") or 0,
         cost_micros=_cost_micros(usage.get("cost")),
     )
+
+
+def usage_rest(record: Mapping[str, Any]) -> JsonObject:
+    """Return the field `usage` with what has no counterpart; nothing if it has no such field."""
+    usage = object_of(record.get("usage"))
+    rest = without(usage, *_COUNTS, "totalTokens", "cost")
+    if cost := without(object_of(usage.get("cost")), *_COUNTS, "total"):
+        rest["cost"] = cost
+    return {"usage": rest} if rest else {}
 
 
 def _cost_micros(cost: Any) -> int | None:

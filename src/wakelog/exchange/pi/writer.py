@@ -187,10 +187,7 @@ class _TreeWriter:
         message = above.get("message") if above is not None else None
         match node:
             case Custom(custom_type="pi:fields", data=dict(data)) if above is not None:
-                target = message if isinstance(message, dict) else above
-                for key, value in data.items():
-                    if key == "display" or key not in target:
-                        target[key] = value
+                _give_back(above, data)
                 return True
             case Cancelled(content=()) | Failed() if self._ends_reply(node):
                 reason = node.reason if isinstance(node, Cancelled) else node.error.message if node.error else ""
@@ -367,6 +364,24 @@ class _TreeWriter:
             "isError": result.effective_status != "ok",
         }
         return {"type": "message", "message": message}
+
+
+def _give_back(record: JsonObject, fields: JsonObject) -> None:
+    """Put fields without a counterpart back into their record: into its message, the parts and the usage of that."""
+    message = record.get("message")
+    target = message if isinstance(message, dict) else record
+    for key, value in fields.items():
+        match key, value:
+            case "record", dict() if target is message:
+                record |= {name: each for name, each in value.items() if name not in record}
+            case "parts", dict() if isinstance(content := target.get("content"), list):
+                for at, rest in value.items():
+                    if at.isdecimal() and int(at) < len(content) and isinstance(content[int(at)], dict):
+                        content[int(at)] = {**rest, **content[int(at)]}
+            case "usage", dict() if isinstance(usage := target.get("usage"), dict):
+                target["usage"] = {**value, **usage}
+            case _ if key in ("display", "api") or key not in target:
+                target[key] = value
 
 
 def _answers(result: ToolResult, key: tuple[str, str]) -> bool:
