@@ -26,9 +26,12 @@ from tests.exchange.pi_records import context_texts, messages, only, tree_of
 from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
 from wakelog.errors import UsageError
 from wakelog.exchange.gemini import reader as gemini
+from wakelog.exchange.places import usual_files
 from wakelog.exchange.sessions import ImportedEntry, session_id
+from wakelog.exchange.sync import import_files
 from wakelog.log.content import Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult, Usage
 from wakelog.log.entry import Compaction, Custom, Head, Message, SessionRenamed, Spawned
+from wakelog.stores.memory import MemoryStore
 
 # ── detection ────────────────────────────────────────────────────────────────────────────────────
 
@@ -463,11 +466,19 @@ def test_prompts_of_sessions_without_a_file():
     assert account_of(items) == {"mapped": 2, "verbatim": 1, "skipped": 0, "bad": 0}
 
 
-def test_prompts_of_sessions_that_are_stored():
+def test_prompts_of_sessions_that_are_stored(tmp_path):
     """Gemini CLI deletes old files in `chats` and keeps the prompts."""
+    folder = tmp_path / ".gemini" / "tmp" / "p"
+    chat = folder / "chats" / "session-2026-01-01T00-00-aaaaaaaa.jsonl"
+    chat.parent.mkdir(parents=True)
+    metadata = {"sessionId": "aaaaaaaa-1", "projectHash": "h", "startTime": "2026-01-01T00:00:00.000Z"}
+    chat.write_bytes(jsonl(metadata, {"id": "m", "type": "user", "content": "Hi", "timestamp": "2026-01-01T00:00:00Z"}))
     logged = [{**_LOGGED, "sessionId": name} for name in ("aaaaaaaa-1", "bbbbbbbb-2")]
-    known = {session_id("gemini-cli", "aaaaaaaa-1")}
-    found = gemini.read_sessions(
-        MemoryFile(json.dumps(logged, indent=2).encode(), "tmp/p/logs.json"), known.__contains__
-    )
-    assert [session.origin.id for session in found] == ["bbbbbbbb-2:prompts"]
+    (folder / "logs.json").write_text(json.dumps(logged, indent=2))
+    store = MemoryStore()
+    found = usual_files({"HOME": str(tmp_path)})["gemini-cli"]
+    first = [session.origin.id for done in import_files(store, found) for session in done.sessions]
+    chat.unlink()
+    (second,) = import_files(store, [str(folder / "logs.json")])
+    assert first == ["aaaaaaaa-1", "bbbbbbbb-2:prompts"]
+    assert [session.origin.id for session in second.sessions] == ["bbbbbbbb-2:prompts"]

@@ -195,17 +195,23 @@ def test_a_reply_that_a_later_reply_follows_is_final():
     assert [message.text for message in messages_of(session)] == ["List the files", "Su", "Again", "Yes"]
 
 
-@pytest.mark.parametrize("source", [database, tree, lambda *given: MemoryFile(export(*given[1:]), "export.json")])
-def test_a_prompt_that_waits_does_not_end_a_reply(source):
+@pytest.mark.parametrize("source", [tree, lambda *given: MemoryFile(export(*given[1:]), "export.json")])
+def test_a_reply_without_an_end_is_taken_from_files(source):
+    """ST-9: nothing more may ever come of a session that was interrupted."""
+    session = only(source(SESSION, turn()[0], _cut(), user("u2", text("p9", "Again"))))
+    assert [message.text for message in messages_of(session)] == ["List the files", "Su", "Again"]
+
+
+def test_a_prompt_that_waits_does_not_end_a_reply():
     """OpenCode writes a prompt while the reply before it still grows; its place is behind the whole reply."""
     queued = user("u2", text("p9", "Again"))
-    items = list(only(source(SESSION, turn()[0], _cut(), queued)).items)
+    items = list(only(database(SESSION, turn()[0], _cut(), queued)).items)
     first = [item.body for item in items if isinstance(item, ImportedEntry)]
     assert [body.message.text for body in first[1:]] == ["List the files"]
     counts = [(item.kind, item.count) for item in items if isinstance(item, SkippedRecords)]
     assert counts == [("reply in progress", 2), ("waiting message", 2)]
     done = assistant("a1", part("p2", "text", text="Sure", time={"start": 5, "end": 6}), finish="stop")
-    second = entries_of(only(source(SESSION, turn()[0], done, queued)))
+    second = entries_of(only(database(SESSION, turn()[0], done, queued)))
     assert second[: len(first)] == first
     assert [body.message.text for body in second[1:]] == ["List the files", "Sure", "Again"]
 

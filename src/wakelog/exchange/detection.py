@@ -38,12 +38,13 @@ READERS = {
     "message_list": "message_lists.reader",
 }
 """The module of each reader, in the order in which they are asked."""
-# Formats that keep records outside the folder of a session: a folder that its path has then, and how many folders up.
-_FOLDERS_UP = {
-    "opencode": ("/session/", 2),
-    "gemini": ("/chats/", 2),
-    "crabtalk": ("/sessions/", 2),
-    "codex": ("/sessions/", 4),
+# Formats that keep records outside the folder of a session: a folder that its path has then, and how many folders above
+# that one belong to the tool.
+_FOLDERS = {
+    "opencode": (("/session/", 1),),
+    "gemini": (("/chats/", 2),),
+    "crabtalk": (("/sessions/", 1),),
+    "codex": (("/sessions/", 1), ("/archived_sessions/", 1)),
 }
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _HEAD_BYTES = 16 * 1024
@@ -203,9 +204,11 @@ def _document(file: DiskFile) -> Any | None:
 
 def _with_root(file: DiskFile, name: str) -> DiskFile:
     """Return a file that may name files in the folders its format keeps records in."""
-    folder, up = _FOLDERS_UP.get(name, ("", 0))
     path = os.path.abspath(file.path).replace("\\", "/")
-    return file.below(up=up) if folder and folder in path else file
+    for folder, above in _FOLDERS.get(name, ()):
+        if folder in path:
+            return file.below(up=path.rpartition(folder)[2].count("/") + above)
+    return file
 
 
 def _load(name: str) -> ModuleType:

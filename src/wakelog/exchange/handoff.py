@@ -18,7 +18,7 @@ from wakelog.errors import StoreError, UsageError, WakelogError
 from wakelog.exchange.detection import detect
 from wakelog.exchange.places import folder_of, usual_files
 from wakelog.exchange.sessions import ForeignSession, ImportedEntry
-from wakelog.exchange.writing import Loss, SessionToWrite, WrittenNode, WrittenSession
+from wakelog.exchange.writing import MOVED_RESULT, Loss, SessionToWrite, WrittenNode, WrittenSession
 from wakelog.log.content import Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Head, KnownBody, Message, Node
 
@@ -213,8 +213,7 @@ def difference(session: SessionToWrite, got: list[Turn], losses: Iterable[Loss])
     compared if some are among the losses. If the format has no compactions, only what the model is given is compared:
     what follows the last one.
     """
-    kinds = " ".join(loss.kind for loss in losses)
-    has_tools = "tool" not in kinds
+    has_tools = not any("tool" in loss.kind and loss.kind != MOVED_RESULT for loss in losses)
     missing = _first_missing(session.branch, got, has_tools=has_tools)
     active = _active_part(session.branch)
     if missing and len(active) < len(session.branch):

@@ -70,6 +70,8 @@ class ForeignSession(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     provider: str | None = None
     model: str | None = None
+    part_of: str = ""
+    """The tool's id of a session that has all of this and more. If the store has it, this one is not imported."""
 
 
 def session_id(tool: str, foreign_id: str) -> str:

@@ -71,6 +71,7 @@ def _import_file(
             done = tuple(
                 _import_one(store, source, _with_title(foreign, path, titles), dry_run=dry_run)
                 for foreign in _sessions_of(store, source)
+                if not foreign.part_of or not _has_session(store, session_id(source.tool, foreign.part_of))
             )
             signature = source.opened
     except NotASession as error:

@@ -15,6 +15,8 @@ import msgspec
 from wakelog.log.entry import AnyNode, Compaction, ContextEntry, Custom, Message, ModelChange, Setting
 
 WrittenNode: TypeAlias = AnyNode
+MOVED_RESULT = "place of a tool result"
+"""The kind of a loss: all results are there, some in another place."""
 
 
 class SessionToWrite(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,7 @@ from wakelog.exchange.codex.written_items import (
     uuid7,
 )
 from wakelog.exchange.writing import (
+    MOVED_RESULT,
     Losses,
     SessionToWrite,
     WrittenFile,
@@ -126,9 +127,7 @@ class _Rollout:
         if others := len(session.nodes) - len(nodes):
             self.losses.add("entry of another branch", "a file of Codex holds one branch", others)
         if moved := moved_results(session.branch, nodes):
-            self.losses.add(
-                "place of a tool result", "it is written next to its call, before what came meanwhile", moved
-            )
+            self.losses.add(MOVED_RESULT, "it is written next to its call, before what came meanwhile", moved)
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
 

@@ -30,7 +30,6 @@ from wakelog.exchange.sessions import (
     SessionOrigin,
     SkippedRecords,
     entry_id,
-    session_id,
     timestamp_of,
     verbatim,
 )
@@ -75,13 +74,13 @@ def _is_logged(record: Mapping[str, Any]) -> bool:
 def read_sessions(source: SourceFile, is_known: IsKnown | None = None) -> Iterator[ForeignSession]:
     """Yield the session of a file and those of its sub-agents; of `logs.json` those that are nowhere else.
 
-    `is_known` says which sessions are stored, and which entries an earlier import of the same file has made. With it,
-    the entries of a file that has grown begin with those of the earlier import. Without it they may differ in one
-    place: the last message of the model at that time, if its calls have been recorded since.
+    `is_known` says which entries an earlier import of the same file has made. With it, the entries of a file that has
+    grown begin with those of the earlier import. Without it they may differ in one place: the last message of the model
+    at that time, if its calls have been recorded since.
     """
     document = _document(source)
     if isinstance(document, list):
-        yield from _logged_sessions(source, document, is_known)
+        yield from _logged_sessions(source, document)
         return
     yield from _File(source, document, is_known).sessions()
 
@@ -280,12 +279,10 @@ def _parent_of(source: SourceFile) -> str:
 # ── logs.json ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _logged_sessions(
-    source: SourceFile, document: Sequence[Any], is_known: IsKnown | None = None
-) -> Iterator[ForeignSession]:
+def _logged_sessions(source: SourceFile, document: Sequence[Any]) -> Iterator[ForeignSession]:
     """Yield the sessions of `logs.json` that have no file in `chats`. They have another id than such a file has.
 
-    A session that is stored had a file, which Gemini CLI has deleted since.
+    A session that is stored had a file, which Gemini CLI has deleted since: it has these prompts.
     """
     chats = {re.split(r"[/\\]", file.path)[-1] for file in source.list_beside("chats")}
     by_session: dict[str, list[Any]] = {}
@@ -295,8 +292,6 @@ def _logged_sessions(
     for name, values in by_session.items():
         if name and any(re.search(rf"-{re.escape(name[:8])}\.jsonl?$", file) for file in chats):
             continue
-        if name and is_known is not None and is_known(session_id(TOOL, name)):
-            continue
         times = [parse_ms(text_field(value, "timestamp")) for value in values if isinstance(value, dict)]
         started = next((time for time in times if time is not None), 0)
         yield ForeignSession(
@@ -304,6 +299,7 @@ def _logged_sessions(
             items=_logged_items(f"{name or 'unnamed'}:prompts", values),
             started_ms=started if 0 <= started < 1 << 48 else 0,
             agent=TOOL,
+            part_of=name,
         )
 
 

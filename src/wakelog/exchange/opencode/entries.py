@@ -96,7 +96,7 @@ class _SessionWriter:
             if not isinstance(found, StoredMessage):
                 yield found
                 continue
-            if waiting and (_is_reply(found) or not _is_open(waiting[0]) or len(waiting) > _WAITING_MAX):
+            if waiting and (_is_reply(found) or not self._is_open(waiting[0]) or len(waiting) > _WAITING_MAX):
                 yield from self._taken(waiting)
             waiting.append(found)
         yield from self._last(waiting)
@@ -118,10 +118,14 @@ class _SessionWriter:
         if messages:
             first = messages.popleft()
             yield from self._renames(self._count)
-            yield from self._message(first, is_last=not messages, is_open=_is_open(first))
+            yield from self._message(first, is_last=not messages, is_open=self._is_open(first))
         for message in messages:
             count = message.records + sum(part.records for part in message.parts)
             yield SkippedRecords("waiting message", count, _WAITS)
+
+    def _is_open(self, message: StoredMessage) -> bool:
+        """Return whether OpenCode may still be writing a reply."""
+        return self._session.is_live and _has_no_end(message)
 
     # ── placing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -394,7 +398,7 @@ def _is_reply(message: StoredMessage) -> bool:
     return message.kind == "shell" or (message.info.get("role") == "assistant" and not message.kind)
 
 
-def _is_open(message: StoredMessage) -> bool:
+def _has_no_end(message: StoredMessage) -> bool:
     """Return whether a reply or command says when it began but not that, or how, it ended."""
     info = message.info
     time = object_of(info.get("time"))

@@ -20,8 +20,8 @@ What becomes what:
 
 Fields that have no counterpart are in an entry behind their message, or behind the result of their tool (`fields.py`).
 
-Records are updated in place while OpenCode runs, and exports of a running session are cut anywhere. What is imported is
-therefore final:
+Records of the database are updated in place while OpenCode runs. What is imported of them is therefore final. Exports
+and file trees are taken as they are: nothing more may ever come.
 - A reply is open if it has not ended, no later reply follows it, and its texts say when they began (those before August
   2025 do not). It is taken only if it holds a tool call, without texts that still grow, calls whose input is incomplete
   and verbatim parts; `SkippedRecords` counts what is left out. Messages behind it, such as prompts that wait, are taken

@@ -61,6 +61,8 @@ class StoredSession(msgspec.Struct, kw_only=True):
     """Returns when another session of the same source began; None if there is no such session."""
     parent_call: str = ""
     records: int = 1
+    is_live: bool = False
+    """Whether OpenCode may be writing it: its last reply is then taken only as far as it is final."""
     cwd: str = ""
     """The folder that a reply names, for a session whose record does not say it."""
     renames: list[Rename] = []

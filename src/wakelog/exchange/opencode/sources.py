@@ -93,6 +93,7 @@ class DatabaseReader:
             started_of=self._started_of,
             parent_call=self._calls_of(parent).get(name, "") if parent else "",
             records=records,
+            is_live=True,
         )
         if self._has_messages(name) or not self._add_logged(session):
             session.messages = self._messages(name)
