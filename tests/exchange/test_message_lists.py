@@ -298,7 +298,7 @@ def test_importing_again_adds_only_what_is_new():
     tree = Session(store, store.name(session_id(session.origin.tool, session.origin.id))).read().tree
     texts = {entry.id: entry.value.message.text for entry in tree.nodes.values() if isinstance(entry.value, Message)}
     under = {text: texts.get(tree.parent(node) or "") for node, text in texts.items()}
-    assert (under["Other."], under["One file."], texts[tree.head or ""]) == ("a.py", "a.py", "Thanks")
+    assert (under["Other."], under["One file."], texts[tree.head or ""]) == ("a.py", "a.py", "Other.")
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────

@@ -183,6 +183,26 @@ def part_fields(content: Sequence[Any], known: Mapping[str, Sequence[str]]) -> J
     return rest
 
 
+def call_fields(calls: Any) -> JsonObject:
+    """Return the fields of the calls of a reply in Chat Completions that no part has, by the number of the call."""
+    rest: JsonObject = {}
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        kind = next((kind for kind in ("function", "custom") if _is_named(call, kind)), None)
+        if kind is None:
+            continue
+        known = ("id", kind, *(("type",) if call.get("type") == kind else ()))
+        fields = {key: value for key, value in call.items() if key not in known and value is not None}
+        given = {key: value for key, value in call[kind].items() if key not in ("name", "arguments", "input")}
+        if fields or given:
+            rest[str(number)] = fields | ({kind: given} if given else {})
+    return rest
+
+
+def _is_named(call: Any, kind: str) -> bool:
+    named = call.get(kind) if isinstance(call, dict) else None
+    return isinstance(named, dict) and isinstance(named.get("name"), str)
+
+
 def has_known_part(parts: Sequence[AnyPart]) -> bool:
     """Return whether one of the parts is of a known type."""
     return any(not isinstance(part, UnknownPart) for part in parts)

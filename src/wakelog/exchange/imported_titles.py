@@ -1,5 +1,8 @@
 """Titles of an imported session: those of the tool, and those that a person gave here, which stay in force."""
 
+import itertools
+from collections.abc import Iterable
+
 
 class ImportedTitles:
     """The titles that a session has had, by the ids of their entries, and which of them were given here."""
@@ -23,6 +26,11 @@ class ImportedTitles:
         self._titles[entry], self._last_stored = title, entry
         if not is_header:
             self._given_here[entry] = title
+
+    def imported_before(self, entries: Iterable[str]) -> None:
+        """Note the entries that earlier imports made, up to the first that is not there."""
+        for entry in itertools.takewhile(self.__contains__, entries):
+            self._given_here.pop(entry, None)
 
     def imported(self, entry: str, title: str | None) -> None:
         """Note a title of the source."""

@@ -196,6 +196,7 @@ class _SessionImport:
             raise Conflict(f"{self._name} is being run by {held.holder}", hint="import it again when the run has ended")
         self._head = Session(self._store, self._name).tree.head
         self._load_known(self._name)
+        self._titles.imported_before(self._title_ids())
         self._position = self._first_parent()
 
     def _load_known(self, name: str) -> None:
@@ -296,11 +297,12 @@ class _SessionImport:
         if not title or title == self._titles.last_imported:
             return
         renamed = redact_entry(SessionRenamed(parent_id=self.id, timestamp=self._started, title=title))
-        imported, number = self._titles.of(self.id), 0
-        while (identity := entry_id(self._tool, f"{self._foreign.origin.id}:title:{number}")) in self._titles:
-            self._titles.imported(identity, self._titles.of(identity))
-            imported, number = self._titles.of(identity), number + 1
-        if renamed.title == imported:
+        identity, last = self.id, self.id
+        for identity in self._title_ids():
+            if identity not in self._titles:
+                break
+            last = identity
+        if renamed.title == self._titles.of(last):
             return
         self._flush()
         self._added += 1
@@ -309,6 +311,11 @@ class _SessionImport:
         self._append_title_given_here()
         self._flush()
         self._store.set_title(self.id, self._titles.given_here or renamed.title)
+
+    def _title_ids(self) -> Iterator[str]:
+        """Yield the ids of titles that an import appends because they are in no record, without end."""
+        numbers = itertools.count()
+        return (entry_id(self._tool, f"{self._foreign.origin.id}:title:{number}") for number in numbers)
 
     def _append_title_given_here(self) -> None:
         """Append a title that a person gave here once more, so that the title of the tool before it has no effect."""

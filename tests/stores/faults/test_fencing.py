@@ -35,7 +35,9 @@ def stop_between_appends(worker: Child, lock: str) -> None:
     """Stop a worker where it does not hold the append lock, which others would wait for."""
     worker.stop()
     while lock and not is_free(lock):
+        # Stopped again at once, it might never get as far as to let the lock go.
         worker.signal(signal.SIGCONT)
+        until(lambda: is_free(lock))
         worker.stop()
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from wakelog.exchange.chains import (
     EntryChain,
+    call_fields,
     count_of,
     has_known_part,
     image_of,
@@ -23,7 +24,6 @@ from wakelog.exchange.chains import (
     without,
 )
 from wakelog.exchange.crabtalk.runs import DELETED_SUFFIX, Line, is_prompt, message_of
-from wakelog.exchange.message_lists.parts import call_fields
 from wakelog.exchange.records import BadRecord
 from wakelog.exchange.sessions import ImportedItem, timestamp_of
 from wakelog.log.content import (

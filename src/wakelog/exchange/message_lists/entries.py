@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.assembly import with_unique_call_ids
+from wakelog.exchange.chains import call_fields
 from wakelog.exchange.message_lists.parts import (
-    call_fields,
     content_fields,
     item_fields,
     item_parts,

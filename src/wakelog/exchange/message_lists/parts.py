@@ -1,11 +1,11 @@
 """The content of messages of model APIs as parts of wakelog, in the form in which wakelog's own providers store it."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from wakelog.exchange.chains import part_fields
 from wakelog.exchange.message_lists.shapes import MODEL_ITEM_TYPES
+from wakelog.exchange.records import decode_document, is_too_deep
 from wakelog.log.content import AnyPart, Audio, Image, JsonObject, Text, Thinking, ToolCall, UnknownPart, Usage
 from wakelog.providers.anthropic.messages_request import PLAIN_BLOCKS
 from wakelog.providers.openai.conversation import Bound, bound_as_json, is_spaced
@@ -146,33 +146,12 @@ def item_fields(item: JsonObject) -> JsonObject:
     return rest | ({"parts": parts} if parts else {})
 
 
-def call_fields(calls: Any) -> JsonObject:
-    """Return the fields of the calls of a reply in Chat Completions that no part has, by the number of the call."""
-    rest: JsonObject = {}
-    for number, call in enumerate(calls if isinstance(calls, list) else ()):
-        kind = next((kind for kind in ("function", "custom") if _is_named(call, kind)), None)
-        if kind is None:
-            continue
-        known = ("id", kind, *(("type",) if call.get("type") == kind else ()))
-        fields = {key: value for key, value in call.items() if key not in known and value is not None}
-        given = {key: value for key, value in call[kind].items() if key not in ("name", "arguments", "input")}
-        if fields or given:
-            rest[str(number)] = fields | ({kind: given} if given else {})
-    return rest
-
-
-def _is_named(call: Any, kind: str) -> bool:
-    named = call.get(kind) if isinstance(call, dict) else None
-    return isinstance(named, dict) and isinstance(named.get("name"), str)
-
-
 def parsed_input(arguments: Any) -> tuple[Any, bool]:
-    """Return the input of a call, and whether it was written with spaces. Text that is not JSON stays text."""
+    """Return the input of a call, and whether it was written with spaces. Text that no entry can hold as JSON stays."""
     if not isinstance(arguments, str):
         return arguments, False
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
+    value = decode_document(arguments.encode("utf-8", "surrogatepass"))
+    if value is None or (isinstance(value, dict | list) and is_too_deep(value)):
         return arguments, False
     return value, is_spaced(arguments, value)
 
