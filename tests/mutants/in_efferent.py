@@ -9,7 +9,7 @@ IN_EFFERENT = (
         "a checkpoint folds what was said after it",
         "ST-9",
         "exchange/efferent/entries.py::_SessionReader._keep_from",
-        "position > aside.behind",
+        "self._keeping_nothing[-1].behind < position",
         "False",
         (f"{TESTS}::test_a_checkpoint_folds_rows_up_to_its_position",),
     ),

@@ -31,15 +31,15 @@ IN_GOOSE = (
         "message.record.get('id')",
         (
             f"{GOOSE}::test_ids_do_not_depend_on_what_goose_changes_later",
-            f"{GOOSE}::test_a_legacy_file_has_the_ids_of_the_database_that_took_it_over",
+            f"{SOURCES}::test_a_legacy_file_has_the_ids_of_the_database_that_took_it_over",
         ),
     ),
     Mutant(
         "a result that Goose sorted before its call is lost",
         "ST-9",
-        "exchange/goose/sources.py::in_call_order",
-        "isinstance(stored, StoredMessage) and answered - calls",
-        "False",
+        "exchange/goose/sources.py::_EarlyResults.is_held",
+        "not missing",
+        "True",
         (f"{GOOSE}::test_a_result_may_come_before_its_call",),
     ),
     Mutant(

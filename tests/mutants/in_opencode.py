@@ -46,7 +46,7 @@ IN_OPENCODE = (
     Mutant(
         "a reply in progress is taken without a call",
         "ST-9",
-        "exchange/opencode/entries.py::_is_open",
+        "exchange/opencode/entries.py::_has_no_end",
         "is_begun and not any(is_timeless(part.value) for part in message.parts)",
         "False",
         (SYNC, f"{SOURCES}::test_a_reply_in_progress_is_not_taken"),

@@ -26,7 +26,7 @@ IN_SEED_LOGS = (
         "reasoning without a reply is dropped in silence",
         "LOG-6",
         "exchange/seed_logs/session_structures.py::_RecordReader.read",
-        "self._thinking",
+        "self._reasoning",
         "False",
         (f"{SEEDS}::test_reasoning_without_its_reply_is_reported",),
         occurrence=1,
