@@ -4,6 +4,7 @@ import pytest
 
 from wakelog.exchange import chains
 from wakelog.exchange.chains import EntryChain, tool_call
+from wakelog.exchange.sessions import entry_id
 from wakelog.log.codec import encode
 from wakelog.log.content import Reply, ToolCall
 from wakelog.log.entry import Custom, Message
@@ -24,12 +25,11 @@ def test_arguments_are_decoded():
 def test_keys_that_repeat_are_numbered_once_each(monkeypatch):
     """Time grows with the number of records, also if all have one key."""
     asked = 0
-    make = chains.entry_id
 
     def counted(tool, key):
         nonlocal asked
         asked += 1
-        return make(tool, key)
+        return entry_id(tool, key)
 
     monkeypatch.setattr(chains, "entry_id", counted)
     chain = EntryChain("t", "s")
