@@ -108,6 +108,7 @@ def test_it_resumes_a_session_with_everything_else(tool, server):
         "status of a tool result": 1,
         "cancelled": 1,
         "id of a tool call": 1,
+        "place of a tool result": 1,
     }
     rows = _resumed(tool, server, written)
     assert rows.pop(1).kind == "image"
