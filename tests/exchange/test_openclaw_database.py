@@ -1,6 +1,7 @@
 """ST-9: the database of an agent of OpenClaw: windows, sub-agents, compressed events and archives."""
 
 import json
+import sqlite3
 import sys
 
 import pytest
@@ -20,7 +21,7 @@ from tests.exchange.pi_records import (
     header,
     stamp,
 )
-from tests.exchange.samples import account_of, entries_of, jsonl
+from tests.exchange.samples import MemoryDatabase, account_of, entries_of, jsonl
 from wakelog.errors import UsageError
 from wakelog.exchange import openclaw, openclaw_archives
 from wakelog.exchange.sessions import SkippedRecords
@@ -148,6 +149,19 @@ def test_archives_that_cannot_be_read_are_counted_with_the_first_session(monkeyp
     ]
     with pytest.raises(UsageError, match="extra `exchange`"):
         list(openclaw.read_sessions(database({}, archives=archives)))
+
+
+def test_sessions_in_cold_storage_are_counted():
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE session_windows (session_id TEXT)")
+    connection.execute("CREATE TABLE transcript_events (session_id TEXT, seq INTEGER, event_json TEXT)")
+    connection.execute("CREATE TABLE session_transcript_cold_archives (session_id TEXT, event_count INTEGER)")
+    connection.execute("INSERT INTO session_windows VALUES ('kid')")
+    rows = [("kid", at, json.dumps(record)) for at, record in enumerate(child_records())]
+    connection.executemany("INSERT INTO transcript_events VALUES (?, ?, ?)", rows)
+    connection.execute("INSERT INTO session_transcript_cold_archives VALUES ('old', 41)")
+    [session] = openclaw.read_sessions(MemoryDatabase(connection))
+    assert [item.count for item in session.items if isinstance(item, SkippedRecords)] == [41]
 
 
 def test_an_archive_that_grows_too_large_is_cut(monkeypatch):

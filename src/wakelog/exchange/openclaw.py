@@ -7,8 +7,8 @@ which are sessions of their own. An archive is read if its session has no record
 (`ID.checkpoint.UUID.jsonl`) gives the ids that the transcript has.
 The index changes all the time, so it is never a part of the entries. One thing depends on it: a sub-agent is entered
 into its parent (`spawned`) as soon as the index and a transcript of the sub-agent exist.
-Archives that cannot be read, because they are damaged or their compression is not installed, are counted with the first
-session of the database.
+Archives that cannot be read, because they are damaged or their compression is not installed, and sessions that OpenClaw
+has put into cold storage, in a form of its own, are counted with the first session of the database.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +52,7 @@ TOOL = "openclaw"
 _INDEX_FILE = "sessions.json"
 _CHILD_MARK = b"childSessionKey"
 _KEY_START = "agent:"
+_COLD_ARCHIVES = "session_transcript_cold_archives"
 _CUSTOM_TYPES = ("openclaw", "model-snapshot")
 _EVENT_COLUMNS = ("session_id", "seq", "event_json")
 _NOT_TRANSCRIPTS = (".trajectory.jsonl", ".lock")
@@ -343,6 +344,7 @@ class _Database:
         self._transcripts = {transcript.session: transcript for transcript in _database_transcripts(source)}
         self.archives = [each for each in _archives(source) if each.session not in self._transcripts]
         self._archived = {archive.session: archive for archive in self.archives}
+        self.cold = [count for (count,) in source.rows(_COLD_ARCHIVES, ("event_count",))]
         self.children: dict[str, dict[str, tuple[str, str]]] = {}
         windows: dict[str, list[str]] = {}
         for key, session in source.rows(
@@ -412,7 +414,9 @@ def _unread_archives(database: _Database) -> list[ImportedItem]:
         if transcript.header() is None:
             reasons = (record.reason for record, _ in transcript.records(b"") if isinstance(record, BadRecord))
             unread.append(SkippedRecords("archive", 1, next(reasons, "archive: empty")))
-    return unread
+    reason = "the session is in the cold storage of OpenClaw; continue it there to bring it back"
+    cold = (count if isinstance(count, int) else 1 for count in database.cold)
+    return [*unread, *(SkippedRecords("event in cold storage", count, reason) for count in cold)]
 
 
 def _row_reader(source: SourceDatabase, session: str) -> _Reader:
