@@ -301,11 +301,12 @@ def real_tool_tests(name: str) -> RealToolTests:
 def _resumed() -> str:
     head = ["tool", "version", "it resumes a written session", "killed there, continued here"]
     rows = []
-    for name in WRITERS:
-        if name in PINNED:
-            found = real_tool_tests(name)
-            cells = ["tested" if tests else "not tested" for tests in (found.resumed, found.killed)]
-            rows.append([PINNED[name].title, PINNED[name].version, *cells])
+    for name, tool in PINNED.items():
+        found = real_tool_tests(name)
+        cells = ["tested" if tests else "not tested" for tests in (found.resumed, found.killed)]
+        if name not in WRITERS:
+            cells[0] = "–"
+        rows.append([tool.title, tool.version, *cells])
     return _rows(head, rows)
 
 

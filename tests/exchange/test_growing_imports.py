@@ -139,7 +139,7 @@ def test_a_session_that_grows_has_one_branch(store):
     for number in range(2, 5):
         items += [prompt(f"u{number}", "Next", f"r{number - 1}"), reply(f"r{number}", "Yes", f"u{number}")]
         session = imported(store, *items)
-    assert len(session.tree.leaves()) == 1
+    assert len(session.tree.branch_ends()) == 1
     assert [entry.data["read"] for entry in figures(session)] == [4, 6, 8]
 
 

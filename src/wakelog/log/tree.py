@@ -310,12 +310,12 @@ class Tree:
         return () if first is None else (first, *self._other_children.get(node, ()))
 
     def leaves(self) -> tuple[str, ...]:
-        """Return the last nodes of all branches, oldest first.
+        """Return the nodes without children, oldest first."""
+        return tuple(node for node in self.nodes if node not in self._first_child)
 
-        A `custom` entry that the model does not see and that was added beside another node ends no branch.
-        """
-        ends = (node for node in self.nodes if node not in self._first_child)
-        return tuple(node for node in ends if node == self.head or not self._is_data_beside(node))
+    def branch_ends(self) -> tuple[str, ...]:
+        """Return the leaves without data: `custom` entries that the model does not see, added beside another node."""
+        return tuple(node for node in self.leaves() if node == self.head or not self._is_data_beside(node))
 
     def _is_data_beside(self, node: str) -> bool:
         value = self.nodes[node].value

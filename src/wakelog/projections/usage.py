@@ -77,7 +77,7 @@ class UsageCounter:
 
 def usage_by_branch(tree: Tree) -> tuple[BranchUsage, ...]:
     """Return the usage of each branch, in total and for the entries that only this branch has."""
-    branches = {leaf: tree.branch(leaf) for leaf in tree.leaves()}
+    branches = {leaf: tree.branch(leaf) for leaf in tree.branch_ends()}
     paths = {
         leaf: (*branch.nodes, *branch.annotations, *branch.inherited_annotations) for leaf, branch in branches.items()
     }

@@ -49,7 +49,7 @@ def transcript_lines(
     yield from _session_heading(look, address, log, branch, now)
     kept = frozenset() if full else verbatim_records(log)
     yield from draw_rows(layout, (row for row in rows if row.kind != "session" and row.entry_id not in kept))
-    others = len(log.tree.leaves()) - 1
+    others = len(log.tree.branch_ends()) - 1
     if others > 0 and address.entry is None and not log.tree.partial:
         yield ""
         hint = f"{plural(others, 'other branch', 'other branches')}: wakelog tree {visible(address.ref)}"
