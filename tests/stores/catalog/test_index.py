@@ -83,6 +83,14 @@ def test_a_row_equals_the_projections_of_the_whole_log(shared, steps, hurts, seg
         _check_row(shared, steps, hurts)
 
 
+def test_a_compaction_that_keeps_everything_is_read_with_everything(shared):
+    """Law 2: an open call is behind an older compaction, and the header, which a later one keeps from, before it."""
+    steps = [*[("user", 0)] * 3, ("reply", 1), ("compact", None), *[("user", 0)] * 4, ("compact", 0)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(LogSummarizer.__init__, "__kwdefaults__", {"segment": 2, "children": ()})
+        _check_row(shared, steps, [])
+
+
 def _check_row(shared, steps, hurts):
     rig = Rig(shared / os.urandom(8).hex())
     rig.write("crab_user_1", damaged(bytes_of(tell(steps)), hurts))

@@ -202,7 +202,8 @@ class LogSummarizer:
     def _is_placed(tree: Tree, entry: Entry) -> bool:
         """Whether the entries that a fork's entry refers to are in the part of the history that is held."""
         named = (entry.value.parent_id, *_referenced_ids(entry.value))
-        return entry.seq == 0 or all(name is not None and _is_in_tree(tree, name) for name in named)
+        is_held = all(name is not None and _is_in_tree(tree, name) for name in named)
+        return entry.seq == 0 or (is_held and not _keeps_from_header(tree, entry.value))
 
     def branch_at(self, origin: Origin, rest: Iterator[Line]) -> Branch:
         """Return the branch that ends at the entry fed last, with later annotations of its nodes from `rest`."""
@@ -261,6 +262,7 @@ class LogSummarizer:
             self._fresh.add(entry.id)
         if isinstance(entry.value, DamageNote):
             is_plain = is_plain and mark.damage == 0
+        is_plain = is_plain and not _keeps_from_header(tree, entry.value)
         if not is_plain or not all(_is_in_tree(tree, name) for name in _referenced_ids(entry.value)):
             raise NeedsFullRead
 
@@ -334,6 +336,12 @@ def condensed_branch(store: Store, origin: Origin, children: tuple[str, ...], se
 
 
 # ── helpers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _keeps_from_header(tree: Tree, value: Body) -> bool:
+    """Whether a compaction keeps all entries behind a session header. The header is always held, they may not be."""
+    kept = value.first_kept_entry_id if isinstance(value, Compaction) else None
+    return kept in tree.nodes and isinstance(tree.nodes[kept].value, SessionHeader)
 
 
 def _referenced_ids(value: Body) -> list[str]:
