@@ -75,6 +75,8 @@ def test_the_queue_is_the_same():
     seen: Counter[bool] = Counter()
 
     @QUIET
+    @example([("user", 0), ("queued", 0)], 0)
+    @example([("user", 0), ("fold_asked", 1)], 1)
     @given(STORIES, st.integers(0, 30))
     def check(steps, at):
         store = store_of(bytes_of(tell(steps)))
