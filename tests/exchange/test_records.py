@@ -65,14 +65,14 @@ def test_deep_nesting_on_a_damaged_line_is_refused():
 def test_objects_inside_a_torn_record_are_no_records():
     """Only the record that was appended behind the torn one is read; what was torn is reported once."""
     torn = b'{"a":{"b":1},"c":[{"d":{}},{"e":"te'
-    bad, record = _read(torn + b'{"type":"x","m":{"n":1}}')
+    bad, record = _read(torn + b'{"type":"x","m":{"n":1}}\n')
     assert isinstance(bad, BadRecord)
     assert isinstance(record, Record)
     assert (bad.offset, bad.size, record.offset) == (0, len(torn), len(torn))
     assert record.value == {"type": "x", "m": {"n": 1}}
     (alone,) = _read(torn)
     assert isinstance(alone, BadRecord)
-    (rest,) = _read(b'"b":{"c":1},"d":2}')
+    (rest,) = _read(b'"b":{"c":1},"d":2}\n')
     assert isinstance(rest, BadRecord)
 
 

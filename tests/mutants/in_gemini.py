@@ -29,10 +29,10 @@ IN_GEMINI = (
     Mutant(
         "a reply that grew after an import of Gemini CLI takes another id",
         "ST-9",
-        "exchange/gemini/messages.py::MessageReader._is_stored",
-        "self._is_known(...)",
-        "False",
-        (f"{GROWTH}::test_after_every_record", f"{GROWTH}::test_a_call_that_is_recorded_after_an_import"),
+        "exchange/gemini/messages.py::MessageReader._largest_stored",
+        "next(...)",
+        "None",
+        (f"{GROWTH}::test_a_document_that_grows_has_each_reply_and_its_usage_once",),
     ),
     Mutant(
         "messages before a compression are in the context",
