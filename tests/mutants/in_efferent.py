@@ -56,7 +56,7 @@ IN_EFFERENT = (
     Mutant(
         "a result belongs to the first call with its id",
         "ST-9",
-        "exchange/chains.py::EntryChain._with_calls",
+        "exchange/chains.py::OpenCalls.open",
         "self._calls.update(found)",
         "self._calls = {**found, **self._calls}",
         (f"{TESTS}::test_ids_of_calls_repeat_in_each_run",),

@@ -33,7 +33,7 @@ IN_MESSAGE_LISTS = (
     Mutant(
         "a result in a message list answers a call twice",
         "ST-9",
-        "exchange/message_lists/entries.py::ListReader._result",
+        "exchange/chains.py::OpenCalls.take",
         "calls.popleft()",
         "calls[0]",
         (f"{READER}::test_results_belong_to_the_last_open_call_with_their_id",),

@@ -39,6 +39,31 @@ class OpenCall(msgspec.Struct, frozen=True):
     name: str
 
 
+class OpenCalls:
+    """Tool calls without a result, by the ids that results name. Ids repeat: those of the last reply with one count."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, deque[OpenCall]] = {}
+
+    def open(self, body: KnownBody, reply_id: str) -> KnownBody:
+        """Remember the calls of a reply, and return it with an id of its own for each; other entries as they are."""
+        if not isinstance(body, Message) or not isinstance(body.message, Reply):
+            return body
+        reply = body.message
+        unique = with_unique_call_ids(reply.parts)
+        found: dict[str, deque[OpenCall]] = {}
+        for given, call in zip(reply.parts, unique, strict=True):
+            if isinstance(given, ToolCall) and isinstance(call, ToolCall):
+                found.setdefault(given.id, deque()).append(OpenCall(reply_id, call.id, call.name))
+        self._calls.update(found)
+        return msgspec.structs.replace(body, message=msgspec.structs.replace(reply, content=unique))
+
+    def take(self, call_id: object) -> OpenCall | None:
+        """Return the first open call with an id, which a result answers now; None if there is none."""
+        calls = self._calls.get(call_id) if isinstance(call_id, str) else None
+        return calls.popleft() if calls else None
+
+
 class EntryChain:
     """Places entries below each other and remembers the tool calls that results refer to."""
 
@@ -50,7 +75,7 @@ class EntryChain:
         self._used = IdTable()
         self._repeats: Counter[str] = Counter()
         self._contents: Counter[bytes] = Counter()
-        self._calls: dict[str, deque[OpenCall]] = {}
+        self._calls = OpenCalls()
 
     def content_key(self, record: Any, scope: str = "") -> str:
         """Return what identifies a record without an id: its session, its content, and the number of equal ones."""
@@ -71,24 +96,15 @@ class EntryChain:
     ) -> ImportedEntry:
         """Return an entry below the last node, or about the entry `parent`. A node becomes the last one."""
         identity = self._new_id(key)
-        if isinstance(body, Message) and isinstance(body.message, Reply):
-            body = self._with_calls(body, body.message, identity)
         placed = msgspec.structs.replace(
-            body, id=identity, parent_id=self.tip if parent is None else parent, timestamp=timestamp
+            self._calls.open(body, identity),
+            id=identity,
+            parent_id=self.tip if parent is None else parent,
+            timestamp=timestamp,
         )
         if isinstance(placed, Node):
             self.tip = placed.id
         return ImportedEntry(placed, records=records, is_verbatim=is_verbatim)
-
-    def _with_calls(self, body: Message, reply: Reply, identity: str) -> Message:
-        """Return a reply whose calls have unique ids, and remember them by the ids that results name."""
-        unique = with_unique_call_ids(reply.parts)
-        found: dict[str, deque[OpenCall]] = {}
-        for given, call in zip(reply.parts, unique, strict=True):
-            if isinstance(given, ToolCall) and isinstance(call, ToolCall):
-                found.setdefault(given.id, deque()).append(OpenCall(identity, call.id, call.name))
-        self._calls.update(found)
-        return msgspec.structs.replace(body, message=msgspec.structs.replace(reply, content=unique))
 
     def verbatim(self, kind: object, record: Any, key: str, timestamp: str, *, records: int = 1) -> ImportedEntry:
         """Return a record without a counterpart as a `custom` entry that holds it unchanged."""
@@ -111,13 +127,8 @@ class EntryChain:
         return found
 
     def call(self, call_id: object) -> OpenCall | None:
-        """Return the call that a result names, and forget it, because it is answered.
-
-        Ids repeat: it is the first open call with this id in the last reply that has one. None if there is no such
-        call, or if it has a result already.
-        """
-        calls = self._calls.get(call_id) if isinstance(call_id, str) else None
-        return calls.popleft() if calls else None
+        """Return the open call that a result names, and take it as answered; None if there is none."""
+        return self._calls.take(call_id)
 
 
 def json_cell(cell: object, place: int) -> Any:

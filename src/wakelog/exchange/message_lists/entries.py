@@ -8,14 +8,12 @@ calls. A text behind a text, or reasoning behind a text, begins the next one. If
 reply was complete, the items that follow are a reply of their own (`is_known`).
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from wakelog.decide.assembly import with_unique_call_ids
-from wakelog.exchange.chains import call_fields
+from wakelog.exchange.chains import OpenCalls, call_fields
 from wakelog.exchange.message_lists.parts import (
     content_fields,
     item_fields,
@@ -41,7 +39,7 @@ from wakelog.exchange.message_lists.shapes import (
 )
 from wakelog.exchange.records import BadRecord, JsonRecord
 from wakelog.exchange.sessions import ImportedEntry, ImportedItem, entry_id
-from wakelog.log.content import AnyPart, JsonObject, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
+from wakelog.log.content import AnyPart, JsonObject, Prompt, Reply, Text, Thinking, ToolResult
 from wakelog.log.entry import Custom, KnownBody, Message
 
 # More items than any response has. A reply is held until it is complete.
@@ -53,14 +51,6 @@ _KNOWN_FIELDS: Mapping[str, frozenset[str]] = {
     "function": frozenset(("role", "content", "name")),
     "assistant": frozenset(("role", "content", "type", "id", "model", "stop_reason", "usage", *_REPLY_CONTENT)),
 }
-
-
-class _Call(msgspec.Struct, frozen=True):
-    """A tool call that a result may name: its reply, and its id and name there."""
-
-    reply_id: str
-    call_id: str
-    name: str
 
 
 class _OpenReply(msgspec.Struct):
@@ -98,7 +88,7 @@ class ListReader:
         self._digest = ""
         self._parent = ""
         # The open calls of the last reply that has one with an id, by the id that results name.
-        self._calls: dict[str, deque[_Call]] = {}
+        self._calls = OpenCalls()
         self._open: _OpenReply | None = None
 
     def read(
@@ -230,10 +220,9 @@ class ListReader:
 
     def _result(self, call_id: str, content: tuple[AnyPart, ...], *, is_error: bool = False) -> Message | None:
         """Return the result of the first open call with an id in the last reply that has one; None if there is none."""
-        calls = self._calls.get(call_id)
-        if not calls:
+        call = self._calls.take(call_id)
+        if call is None:
             return None
-        call = calls.popleft()
         return Message(
             message=ToolResult(
                 content=content,
@@ -267,26 +256,13 @@ class ListReader:
         """Yield entries with ids and parents. The first one accounts for the record."""
         for at, body in enumerate(bodies):
             stamp = self._entry_id(key, at)
-            placed = msgspec.structs.replace(self._with_calls(body, stamp), id=stamp, parent_id=self._parent or None)
+            placed = msgspec.structs.replace(self._calls.open(body, stamp), id=stamp, parent_id=self._parent or None)
             yield ImportedEntry(placed, records=0 if at else records, is_verbatim=isinstance(body, Custom) and at == 0)
             self._parent = stamp
 
     def _entry_id(self, key: str, at: int = 0) -> str:
         """Return the id of an entry that the last message makes; `at` is its number among them."""
         return entry_id(TOOL, f"{self._session}:{self._number}:{key}" + (f":{at}" if at else ""))
-
-    def _with_calls(self, body: KnownBody, reply_id: str) -> KnownBody:
-        """Return a reply with unique ids of its calls, remembered by the ids that results name; others as they are."""
-        if not isinstance(body, Message) or not isinstance(body.message, Reply):
-            return body
-        reply = body.message
-        unique = with_unique_call_ids(reply.parts)
-        found: dict[str, deque[_Call]] = {}
-        for given, call in zip(reply.parts, unique, strict=True):
-            if isinstance(given, ToolCall) and isinstance(call, ToolCall):
-                found.setdefault(given.id, deque()).append(_Call(reply_id, call.id, call.name))
-        self._calls.update(found)
-        return msgspec.structs.replace(body, message=msgspec.structs.replace(reply, content=unique))
 
 
 def _is_item(message: Mapping[str, Any]) -> bool:
