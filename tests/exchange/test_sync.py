@@ -242,5 +242,5 @@ def test_a_document_that_is_too_large_is_named_as_such(tmp_path, monkeypatch):
     monkeypatch.setattr(detection, "LINE_BYTES_MAX", 1_000)
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"sessionId": "s", "projectHash": "h", "messages": ["x" * 2_000]}, indent=1))
-    with pytest.raises(NotASession, match="more than 0 MB"):
+    with pytest.raises(NotASession, match="more than the 0 MB"):
         detect(str(path))

@@ -3,7 +3,8 @@
 Names are not trusted: any tool may call its file `session.jsonl`. A file that only looks like a known one is refused
 with its name, and one that no reader knows is refused with what was looked for.
 A reader module has a function for each kind of source that its format has. `is_NAME` gets the first records of a file,
-or the one document in it; `is_NAME_text` gets the beginning of a text, `is_NAME_store` the first bytes and size of a
+or the one document in it, and `is_NAME_beside` the file as well, for a format that is known by what lies beside a file
+of another one; `is_NAME_text` gets the beginning of a text, `is_NAME_store` the first bytes and size of a
 file, `is_NAME_database` a database.
 """
 
@@ -120,7 +121,7 @@ def detect(path: str) -> DetectedSource:
         raise NotASession(f"{path}: {refused}")
     if file.size > LINE_BYTES_MAX and start.lstrip()[:1] in (b"{", b"["):
         limit = f"{LINE_BYTES_MAX >> 20} MB"
-        raise NotASession(f"{path} is not a known session, or a document of JSON with more than {limit}", hint=_KNOWN)
+        raise NotASession(f"{path} has no known records, and more than the {limit} of one JSON document", hint=_KNOWN)
     raise NotASession(f"{path} is not a known session", hint=_KNOWN)
 
 
@@ -132,15 +133,14 @@ def _reader_of(file: DiskFile, start: bytes) -> tuple[str, ModuleType] | None:
     questions: tuple[tuple[str, tuple[object, ...]], ...] = (
         ("is_{}_text", (text,)),
         ("is_{}_store", (start, file.size)),
-        *([("is_{}", (head,))] if head is not None else []),
+        *([("is_{}_beside", (head, file)), ("is_{}", (head,))] if head is not None else []),
     )
     for question, given in questions:
         for name in READERS:
             reader = _load(name)
             ask: Callable[..., bool] | None = getattr(reader, question.format(name), None)
             if ask is not None and ask(*given):
-                is_openclaw = name == "pi" and _load("openclaw").is_beside_index(file)
-                return ("openclaw", _load("openclaw")) if is_openclaw else (name, reader)
+                return name, reader
     return None
 
 

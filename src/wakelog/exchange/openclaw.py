@@ -69,9 +69,9 @@ def is_openclaw(head: Sequence[Any]) -> bool:
     return is_pi(head) and any(_is_marked(record) for record in head)
 
 
-def is_beside_index(source: SourceFile) -> bool:
-    """Return whether a transcript without a mark of OpenClaw lies beside an index of OpenClaw."""
-    index = source.beside(_INDEX_FILE)
+def is_openclaw_beside(head: Sequence[Any], source: SourceFile) -> bool:
+    """Return whether a file is a transcript, with or without a mark of OpenClaw, beside an index of OpenClaw."""
+    index = source.beside(_INDEX_FILE) if is_pi(head) else None
     return index is not None and is_openclaw_index(_document(index))
 
 
