@@ -149,8 +149,9 @@ def test_usage_that_comes_later_is_counted_once(store):
 
     session = imported(store, FIRST[0], answer(None))
     assert session.usage().calls == 0
-    for _ in range(2):
-        imported(store, FIRST[0], answer(SPENT))
+    would_add = import_session(store, foreign([FIRST[0], answer(SPENT)]), dry_run=True).added
+    added = [import_session(store, foreign([FIRST[0], answer(SPENT)])).added for _ in range(2)]
+    assert (would_add, added) == (1, [1, 0])
     total = session.usage()
     assert (total.calls, total.usage.input_tokens, total.usage.output_tokens) == (1, 7, 3)
     assert texts(session) == ["One", "A"]

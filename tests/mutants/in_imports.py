@@ -68,7 +68,7 @@ IN_IMPORTS = (
     Mutant(
         "usage that comes later is not counted",
         "ST-9",
-        "exchange/importing.py::_SessionImport._append_late_usage",
+        "exchange/importing.py::_SessionImport._late_usage",
         "body.id in self._without_usage",
         "False",
         (f"{GROWING}::test_usage_that_comes_later_is_counted_once",),

@@ -137,8 +137,11 @@ class _SessionImport:
             self._load_known(self._name)
         for item in items:
             self._account.add(item)
-            if isinstance(item, ImportedEntry) and item.body.id not in self._known:
-                self._known.add_ids([item.body.id])
+            if not isinstance(item, ImportedEntry):
+                continue
+            added = self._late_usage(item.body) if item.body.id in self._known else item.body
+            if added is not None:
+                self._known.add_ids([added.id])
                 self._added += 1
 
     # ── the session in the store ─────────────────────────────────────────────────────────────────
@@ -270,7 +273,9 @@ class _SessionImport:
         if isinstance(body, SessionRenamed):
             self._titles.imported(body.id, body.title)
         if body.id in self._known:
-            self._append_late_usage(body)
+            if (usage := self._late_usage(body)) is not None:
+                self._added += 1
+                self._append(usage)
             self._position = _position_after(body, self._position)
             return
         placed = {"parent_id": body.parent_id or self._first_parent(), "timestamp": body.timestamp or self._started}
@@ -279,17 +284,15 @@ class _SessionImport:
         if isinstance(body, SessionRenamed):
             self._append_title_given_here()
 
-    def _append_late_usage(self, body: KnownBody) -> None:
-        """Append the usage of a reply that was stored without it."""
+    def _late_usage(self, body: KnownBody) -> Partial | None:
+        """Return the entry with the usage of a reply that was stored without it; None if there is nothing to add."""
         match body:
             case Message(message=Reply(usage=Usage() as usage)) if body.id in self._without_usage:
                 identity = entry_id(self._tool, f"usage:{body.id}")
-                if identity not in self._known:
-                    self._added += 1
-                    timestamp = body.timestamp or self._started
-                    self._append(
-                        Partial(id=identity, parent_id=body.id, timestamp=timestamp, reply_id=body.id, usage=usage)
-                    )
+                timestamp = body.timestamp or self._started
+                found = Partial(id=identity, parent_id=body.id, timestamp=timestamp, reply_id=body.id, usage=usage)
+                return found if identity not in self._known else None
+        return None
 
     def _append_title(self) -> None:
         """Append the title that the tool shows now, if it has changed there."""
