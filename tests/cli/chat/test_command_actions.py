@@ -106,6 +106,23 @@ def test_a_failed_turn_is_retried(shell, script, chat):
     pane.expect("the last turn of agent_user_1 did not fail")
 
 
+def test_a_retry_with_a_model_that_cannot_be_used_writes_nothing(shell, script, chat):
+    """RUN-12: the turn stays failed, and can be retried when the model can be used again."""
+    pane = begun(chat, script({"error": {"kind": "auth", "message": "no such key"}}))
+    pane.say("go")
+    pane.expect("the turn failed: no such key; /retry runs it again")
+    pane.until(pane.rests)
+    before = kinds(shell)
+    (shell.folder / "script.jsonl").unlink()
+    pane.say("/retry")
+    pane.expect("· the script /")
+    pane.until(pane.rests)
+    assert kinds(shell) == before
+    script({"text": "Better."})
+    pane.say("/retry")
+    pane.expect("Better.")
+
+
 def test_sessions(shell, script, chat):
     """/new creates another session, with the same settings, at the next message."""
     pane = begun(chat, script({"text": "One."}), "--agent", "crab")

@@ -31,7 +31,7 @@ from wakelog.forking import fork
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import build_context
 from wakelog.runtime.checks import check_files
-from wakelog.runtime.user_actions import request_compaction, retry_turn
+from wakelog.runtime.user_actions import request_compaction
 from wakelog.session import Session
 
 ArgumentKind: TypeAlias = Literal["", "entry", "model", "session", "text", "tool"]
@@ -261,9 +261,7 @@ def _tree(chat: ChatContext, _: str) -> None:
 def _retry(chat: ChatContext, _: str) -> None:
     session = _require_session(chat)
     _require_idle(chat)
-    chat.view.expect_head_move(retry_turn(session).id)
-    chat.view.catch_up()
-    chat.runner.request_wake(session.name)
+    chat.runner.request_retry(session.name, chat.view.expect_head_move)
 
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────

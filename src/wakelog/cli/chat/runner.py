@@ -12,14 +12,15 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from wakelog.app.event_loop import servers_with_notices
-from wakelog.app.models import prepare_model
+from wakelog.app.event_loop import run_in_daemon_thread, servers_with_notices
+from wakelog.app.models import check_session_model, prepare_model
 from wakelog.app.runner import runtime_for
 from wakelog.app.stores import StoreLocation
 from wakelog.app.watch import TERMINAL_CHANNEL
 from wakelog.errors import Conflict, WakelogError
 from wakelog.ports.runtime import Channel
-from wakelog.runtime.user_actions import compact_now, request_cancel
+from wakelog.runtime.checks import check_files
+from wakelog.runtime.user_actions import compact_now, request_cancel, retry_turn
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 
@@ -41,6 +42,7 @@ class SessionRunner:
         self._requested = asyncio.Event()
         self._name = ""
         self._compaction_instructions: str | None = None
+        self._on_head_move: Callable[[str], None] | None = None
         self.busy = False
         """Whether the session is being run by this process."""
 
@@ -52,6 +54,11 @@ class SessionRunner:
     def request_compaction(self, name: str, instructions: str) -> None:
         """Request a compaction of a session; `instructions` may be empty."""
         self._compaction_instructions = instructions
+        self.request_wake(name)
+
+    def request_retry(self, name: str, on_head_move: Callable[[str], None]) -> None:
+        """Request another try of a session's failed turn; `on_head_move` gets the id of the `head` entry."""
+        self._on_head_move = on_head_move
         self.request_wake(name)
 
     async def run(self) -> None:
@@ -81,7 +88,14 @@ class SessionRunner:
             done = await compact_now(self._runtime, self._name, instructions=instructions)
             if done.entry is None:
                 raise WakelogError(f"not compacted: {done.reason}")
-        await prepare_model(self._runtime, Session(self._runtime.store, self._name))
+        session = Session(self._runtime.store, self._name)
+        on_head_move, self._on_head_move = self._on_head_move, None
+        if on_head_move is not None:
+            # Nothing is written if the model cannot be used.
+            check_files(session)
+            await run_in_daemon_thread(lambda: check_session_model(session))
+            on_head_move(retry_turn(session).id)
+        await prepare_model(self._runtime, session)
         await wake(self._runtime, self._name)
 
     def is_held_elsewhere(self, name: str) -> bool:
