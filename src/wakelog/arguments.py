@@ -6,8 +6,11 @@ A mistake that has one meaning is no mistake: a `Session` stands for its name.
 import os
 from collections.abc import Iterable
 
+import msgspec
+
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyMessage, BaseMessage, Note, Part, Prompt, Reply, ToolResult
+from wakelog.log.entry import Entry
 
 _MESSAGES = (Prompt, Reply, ToolResult, Note)
 
@@ -29,6 +32,11 @@ def session_ref(session: object) -> str:
     raise UsageError(what, hint='pass the session itself, or its name, such as "agent_user_1"')
 
 
+def entry_ref(entry: object) -> str:
+    """Return the id of an entry, or an id as it is; `UsageError` for anything else."""
+    return entry.id if isinstance(entry, Entry) else checked_text("an entry id", entry)
+
+
 def checked_text(what: str, given: object) -> str:
     """Return a text; `UsageError` for a value of another type."""
     if not isinstance(given, str):
@@ -46,6 +54,22 @@ def checked_message(given: object) -> AnyMessage:
         hint = "pass text, or a tuple of parts such as Text(…) and Image(…)"
         raise UsageError(f"not the content of a message: {type(content).__name__}", hint=hint)
     return given
+
+
+def checked_reply(reply: Reply) -> Reply:
+    """Return the reply as it is read back from the log; `UsageError` if it cannot be read back."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(reply), type=Reply)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise UsageError(f"not a valid reply: {error}", hint="see wakelog.Reply for the type of each field") from None
+
+
+def check_spoken(given: object) -> None:
+    """Raise `UsageError` for anything but a message that `say` accepts."""
+    if not isinstance(given, BaseMessage):
+        what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
+        raise UsageError(what, hint="`append` takes the bodies of entries")
+    checked_message(given)
 
 
 def _are_parts(content: Iterable[object]) -> bool:

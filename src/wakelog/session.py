@@ -17,16 +17,16 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from wakelog.arguments import check_store, checked_message, checked_text
+from wakelog.arguments import check_spoken, check_store, checked_reply, checked_text, entry_ref
 from wakelog.decide.assembly import with_unique_call_ids
-from wakelog.decide.policy import QUEUE_MAX
+from wakelog.decide.policy import QUEUE_MAX, RedactMode
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import Conflict, OpenToolCalls, StoreError, UsageError
 from wakelog.forking import fork
 from wakelog.identity import NumberLimit, NumberRefused, latest
 from wakelog.journals import read_journals
 from wakelog.large_content import messages_with_media
-from wakelog.log.content import AnyMessage, BaseMessage, Prompt, Reply, Text, ToolCall, ToolResult
+from wakelog.log.content import AnyMessage, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
     RULES_VERSION,
     Compaction,
@@ -89,20 +89,45 @@ class Session(StreamRecorder):
         self.stream: StreamedReply | None = None
 
     @classmethod
-    def open(cls, store: Store, *, agent: str = "agent", sender: str = "user", **header: Any) -> Self:
+    def open(
+        cls,
+        store: Store,
+        *,
+        agent: str = "agent",
+        sender: str = "user",
+        cwd: str = "",
+        title: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        redact: RedactMode = "assignments",
+    ) -> Self:
         """Return the latest session of exactly this agent and sender; create one if there is none or it is terminated.
 
-        `header` are further arguments of `create`, for a session that is created.
+        The other arguments but `clock` are those of `create`, and apply only to a session that is created.
         """
         check_store(store)
         numbers = NumberLimit()
         while True:
             name = latest(store, agent, sender)
-            found = cls(store, name) if name is not None else None
+            found = cls(store, name, clock=clock) if name is not None else None
             if found is not None and not is_terminated(found.tree):
                 return found
             with contextlib.suppress(NumberRefused):
-                return cls.create(store, agent=agent, sender=sender, **{"check_number": numbers.check, **header})
+                return cls.create(
+                    store,
+                    agent=agent,
+                    sender=sender,
+                    cwd=cwd,
+                    title=title,
+                    model=model,
+                    provider=provider,
+                    settings=settings,
+                    clock=clock,
+                    redact=redact,
+                    check_number=numbers.check,
+                )
 
     @classmethod
     def get(cls, store: Store, session: str | SessionWriter) -> Self:
@@ -135,7 +160,7 @@ class Session(StreamRecorder):
     def say(self, message: AnyMessage | str, *, mode: Literal["steer", "followUp"] = "followUp") -> Entry:
         """Append a person's message at the head, or queue it while the agent is busy."""
         body: AnyMessage = Prompt(content=(Text(text=message),)) if isinstance(message, str) else message
-        _check_message(body)
+        check_spoken(body)
         if mode not in ("steer", "followUp"):
             raise UsageError(f"not a mode of a message: {mode!r}", hint='use mode="steer" or mode="followUp"')
         entry_id = self._new_id()
@@ -184,13 +209,13 @@ class Session(StreamRecorder):
 
     def move_head(self, entry: str | Entry, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
         """Move the head to `entry`. With a `reason` this is also a request to run the session."""
-        entry_id = _id_of(entry)
+        entry_id = entry_ref(entry)
         target = self._resolve(entry_id) or entry_id
         return self.append(Head(target_id=target, reason=reason), at=target)
 
     def label(self, entry: str | Entry, text: str | None) -> Entry:
         """Label an entry; an empty text or None removes the label."""
-        entry_id = _id_of(entry)
+        entry_id = entry_ref(entry)
         target = self._resolve(entry_id) or entry_id
         return self.append(Label(target_id=target, label=checked_text("a label", text or "")), at=target)
 
@@ -305,7 +330,7 @@ class Session(StreamRecorder):
         reply returned is as it arrived; in the log its secrets are redacted.
         """
         given = self._as_reply(reply)
-        whole = _checked_reply(
+        whole = checked_reply(
             msgspec.structs.replace(given, model=given.model or model, provider=given.provider or provider)
         )
         with self.mutex:
@@ -462,33 +487,13 @@ class Session(StreamRecorder):
 
     def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""
-        return fork(self, None if at is None else _id_of(at))
+        return fork(self, None if at is None else entry_ref(at))
 
 
 class _NotMarked(Exception):
     """No `activity` entry says yet that a program records the session."""
 
 
-def _id_of(entry: str | Entry) -> str:
-    """Return the id of an entry, which may be given itself."""
-    return entry.id if isinstance(entry, Entry) else checked_text("an entry id", entry)
-
-
-def _checked_reply(reply: Reply) -> Reply:
-    """Return the reply as it is read back from the log; `UsageError` if it cannot be read back."""
-    try:
-        return msgspec.json.decode(msgspec.json.encode(reply), type=Reply)
-    except (msgspec.ValidationError, TypeError, ValueError) as error:
-        raise UsageError(f"not a valid reply: {error}", hint="see wakelog.Reply for the type of each field") from None
-
-
 def _load_requests() -> ModuleType:
     """Load the request builders of three APIs on first use: commands do not need them."""
     return load("wakelog.recording.requests")
-
-
-def _check_message(given: object) -> None:
-    if not isinstance(given, BaseMessage):
-        what = f"say takes a text or a message such as Prompt(…), not {type(given).__name__}"
-        raise UsageError(what, hint="`append` takes the bodies of entries")
-    checked_message(given)

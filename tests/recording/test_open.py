@@ -107,15 +107,25 @@ def test_a_fork_that_is_created_meanwhile_is_no_chat():
     assert Session.open(store, agent="bot", sender="ada").name == "bot_ada_4"
 
 
-def test_errors_of_creation_are_raised(store):
-    """A mistake in the header is not taken for another process."""
+def test_errors_of_creation_are_raised():
+    """An error of the store is not taken for another process that was faster."""
+    store = Overtaken(refuse)
     with pytest.raises(Conflict):
-        Session.open(store, agent="bot", check_number=refuse)
+        Session.open(store, agent="bot")
     assert [*store.sessions()] == []
 
 
-def refuse(number):
-    raise Conflict(f"not {number}")
+def refuse(_):
+    raise Conflict("not now")
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_unknown_argument_is_refused_whether_the_session_exists_or_not(store, exists):
+    if exists:
+        Session.open(store, agent="bot")
+    with pytest.raises(TypeError, match="titel"):
+        Session.open(store, agent="bot", titel="mine")  # type: ignore[call-arg]
+    assert len([*store.sessions()]) == exists
 
 
 @pytest.mark.parametrize("kind", ["files", "sqlite", "postgresql"])
