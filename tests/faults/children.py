@@ -104,12 +104,16 @@ def say_once(folder: str, name: str) -> str:
 # ── appending while the disk fails ───────────────────────────────────────────────────────────────
 
 
+# More than any test needs: a store that never succeeds ends a test with its errors.
+_TRIES_MAX = 10
+
+
 def append_stubbornly(folder: str, count: str) -> None:
     """Append `count` messages by id, repeat each after an error, and report every result."""
     session = Session(JsonlStore(folder), NAME)
     for number in range(int(count)):
         entry_id = f"m{number}"
-        while True:
+        for _ in range(_TRIES_MAX):
             try:
                 entry = session.append(Message(id=entry_id, message=Prompt(content=f"message {number}")))
             except StoreError as error:

@@ -26,7 +26,7 @@ IN_STORES = (
         "law 4",
         "stores/jsonl/store.py::JsonlStore._sync",
         "log.fail()",
-        "os.fdatasync(log.log)\nlog.fail()",
+        "_fdatasync(log.log)\nlog.fail()",
         (
             f"{DISK}::test_a_failed_sync_is_never_repeated_on_its_descriptor",
             f"{DISK}::test_one_failed_sync_loses_nothing_that_was_acknowledged",

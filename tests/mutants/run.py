@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 from tests.mutants.mutant import ROOT, Mutant, plant
 from tests.mutants.witness import FROM, REPORT
+from tests.patience import PATIENCE_VARIABLE
 
 PATIENCE_S = 300
+# A test that waits in vain because of the mutant turns red in time.
+_TEST_PATIENCE_S = 60
 # All of the tests that any mutant names, one after the other.
 _PATIENCE_WITH_ALL_S = 1_800
 
@@ -59,6 +62,8 @@ def tested(mutant: Mutant | None, tests: Sequence[str], *, patience_s: float) ->
     with tempfile.TemporaryDirectory(prefix="wakelog-mutant-") as folder:
         report, place = os.path.join(folder, "report"), plant(mutant, folder)
         more = {"PYTHONPATH": os.pathsep.join((place, ROOT)), "PYTHONDONTWRITEBYTECODE": "1"}
+        if mutant is not None:
+            more[PATIENCE_VARIABLE] = str(_TEST_PATIENCE_S)
         done = subprocess.run(
             [*_PYTEST, "--basetemp", os.path.join(folder, "tmp"), *tests],
             cwd=ROOT,

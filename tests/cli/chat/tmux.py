@@ -11,7 +11,8 @@ import shlex
 import subprocess
 import time
 
-LIMIT_S = 600
+from tests.patience import PATIENCE_S
+
 _SETTINGS = """\
 set -g history-limit 50000
 set -g default-terminal tmux-256color
@@ -52,7 +53,7 @@ class Pane:
             text=True,
             env=self._environment,
             check=True,
-            timeout=LIMIT_S,
+            timeout=PATIENCE_S,
         )
         return done.stdout
 
@@ -90,14 +91,14 @@ class Pane:
     def until(self, holds, what="what was waited for"):
         """Wait until the screen, with the text above it, is as it should be."""
         # A spinner changes the screen for ever: the limit is for the whole wait.
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + PATIENCE_S
         while not holds(seen := self.scrolled()):
             assert self._take(end - time.monotonic()), f"never came: {what!r}; this did:\n{seen}"
         return seen
 
     def written(self, *wanted):
         """All bytes that the program has written, once these are among them: the pipe may lag behind the screen."""
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + PATIENCE_S
         while not all(each in self.raw for each in wanted):
             assert self._take(end - time.monotonic()), f"never written: {wanted!r}; this was:\n{bytes(self.raw)!r}"
         return bytes(self.raw)
