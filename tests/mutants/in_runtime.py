@@ -175,6 +175,14 @@ IN_RUNTIME = (
         (f"{DELIVERING}::test_a_channel_that_raises_once_gets_the_reply_later",),
     ),
     Mutant(
+        "a channel that does not return in time is reported without a reason",
+        "RUN-23",
+        "runtime/actions.py::_within_limit",
+        "limit.expired()",
+        "False",
+        (f"{DELIVERING}::test_a_channel_that_does_not_return_counts_as_one_that_raised",),
+    ),
+    Mutant(
         "a channel that raised gets more pieces of the reply",
         "RUN-23",
         "runtime/model_call.py::_ModelCallRun._send_to_channels",

@@ -8,6 +8,7 @@ from tests.kernel.plays import Play
 from tests.laws.plays import Outside, Ticking
 from tests.runtime.rigs import Flaky, Rig, asks
 from wakelog.app.agent import Agent
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.decisions import Await, Idle
 from wakelog.decide.policy import SENDS_MAX, HookSettings, Policy
 from wakelog.errors import StoreError
@@ -137,6 +138,55 @@ def test_a_channel_that_raised_while_streaming_next_gets_the_whole_reply():
     rig = rigged(HELLO, channel)
     rig.say("Hi.")
     assert [where for where, _ in channel.asked] == ["begin", "delta", "begin", "delta", "end"]
+
+
+class Hanging(MemoryChannel):
+    """A channel that once does not return from the method `place`."""
+
+    timeout_s = 0.01
+
+    def __init__(self, place):
+        super().__init__("outbox")
+        self._hangs_in = {place}
+
+    async def _meet(self, place):
+        if place in self._hangs_in:
+            self._hangs_in.clear()
+            await asyncio.Event().wait()
+
+    async def begin(self, reply_id, attempt):
+        await self._meet("begin")
+        await super().begin(reply_id, attempt)
+
+    async def delta(self, reply_id, offset, text):
+        await self._meet("delta")
+        await super().delta(reply_id, offset, text)
+
+    async def end(self, reply_id):
+        await self._meet("end")
+        await super().end(reply_id)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_channel_that_does_not_return_counts_as_one_that_raised(place):
+    """RUN-23: it does not hold the session; the other channel has its reply, and this one gets it later."""
+    hanging, other = Hanging(place), Flaky("other")
+    rig = rigged(HELLO, hanging, other)
+    report = rig.say("Hi.")
+    (reply,) = replies(rig)
+    (failed,) = rig.values(SendFailed)
+    assert (failed.channel, failed.error.kind) == ("outbox", "TimeoutError")
+    assert failed.error.message == "the channel did not return within 0.01 s"
+    assert (report.decision, len(rig.values(ModelCall))) == (Idle(), 1)
+    assert hanging.replies == other.replies == {reply.id: "Hello there."}
+    assert asyncio.run(replay(rig.store, rig.session.name)).ok
+
+
+def test_a_time_out_inside_a_channel_is_its_own_error():
+    """RUN-23: the text of the error is that of the channel."""
+    rig = rigged(HELLO, Flaky(times=1, error=TimeoutError("no answer of the mail server")))
+    rig.say("Hi.")
+    assert [failed.error.message for failed in rig.values(SendFailed)] == ["no answer of the mail server"]
 
 
 def test_failures_of_one_stream_are_written_in_the_order_of_channels():

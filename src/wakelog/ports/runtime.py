@@ -149,7 +149,9 @@ class Tool(Protocol):
 class Channel(Protocol):
     """Destination for replies. Offsets make repeated deliveries harmless.
 
-    Any method may raise anything: the reply is kept and delivered in full later, under the same id.
+    Any method may raise anything: the reply is kept and delivered in full later, under the same id. A method that does
+    not return within 60 seconds is cancelled and counts as one that raised; an attribute `timeout_s` of the channel
+    sets another limit, and None removes it.
     """
 
     name: str

@@ -6,6 +6,7 @@ a repeat after a crash is harmless, and a reply that was sent is not sent again.
 `send_failed` entry; `decide/retries.py` decides when the reply is sent again.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -99,6 +100,8 @@ def fail_turn(step: Step, decision: FailTurn) -> None:
 
 
 _ERROR_MAX_CHARS = 1_000
+# The time limit of a channel without a `timeout_s` of its own.
+CHANNEL_TIMEOUT_S = 60.0
 
 
 async def deliver(step: Step, decision: Deliver) -> None:
@@ -124,14 +127,28 @@ async def deliver(step: Step, decision: Deliver) -> None:
 
 
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
-    """Call `send` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates."""
+    """Call `send` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates.
+
+    A channel that does not return in time raises `TimeoutError`: it must not hold the session for ever.
+    """
     try:
-        await send(channel)
+        await _within_limit(send, channel)
     except Exception as error:  # a channel may be any code, and raise anything
         if step.rules_version < 2:
             raise
         return _fault_report(step, error)
     return None
+
+
+async def _within_limit(send: Callable[[Channel], Awaitable[None]], channel: Channel) -> None:
+    limit_s: float | None = getattr(channel, "timeout_s", CHANNEL_TIMEOUT_S)
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            await send(channel)
+    except TimeoutError:
+        if limit.expired():
+            raise TimeoutError(f"the channel did not return within {limit_s:g} s") from None
+        raise
 
 
 def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultReport, *, about: str | None) -> None:
