@@ -43,6 +43,28 @@ def test_the_readme_begins_with_what_it_is():
     assert places == sorted(places)
 
 
+def test_the_readme_compares_with_the_figures_of_the_last_bench():
+    """Every figure of the table "Why not …" is that of `make bench-peers`, rounded."""
+    appends, sizes = peer_figures(cells=7, at=3), peer_figures(cells=6, at=4)
+    wakelog, langgraph = "wakelog, SQLite", "LangGraph `SqliteSaver`"
+    rows = [
+        f"takes {appends['wakelog, files']:.1f} times as long as `write` + `fdatasync`",
+        f"a list of messages, {appends['OpenAI Agents `SQLiteSession`']:.1f} times the floor",
+        f"replay; {appends[wakelog]:.1f} times the floor",
+        f"{appends[langgraph]:.0f} times the floor on SQLite",
+        f"{sizes[langgraph]:.0f} times its content on disk",
+        f"{appends[wakelog]:.1f} times the floor and constant, {sizes[wakelog]:.0f} times its content on disk",
+    ]
+    assert [row for row in rows if row not in README] == []
+
+
+def peer_figures(cells, at):
+    """One column of the tables of other libraries with so many columns, by the name of the library."""
+    page = (ROOT / "docs" / "performance.md").read_text()
+    rows = [line.strip("|").split(" | ") for line in page[page.index("### Files") :].splitlines() if " | " in line]
+    return {row[0].split(" (")[0].strip(): float(row[at]) for row in rows if len(row) == cells and row[at][0].isdigit()}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
