@@ -42,7 +42,8 @@ demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tou
 QUICK := tests/log tests/projections tests/decide tests/redaction tests/test_cases.py tests/test_format.py tests/test_golden.py
 
 # `coverage-pure` runs the tests of the pure packages, so they are left out of the second run.
-test: check coverage-pure system $(NODE)/.ready  ## everything CI runs
+test: system $(NODE)/.ready  ## everything CI runs
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check coverage-pure
 	$(BIN)/pytest -n $(PROCESSES) --dist worksteal $(addprefix --ignore=,$(QUICK))
 
 # The fault rigs: the short forms that `make test` has, too, and those that need root, FUSE, a loop device or minutes.

@@ -82,24 +82,38 @@ def test_control_entries_that_are_acknowledged_too_early(tmp_path, record):
 
 
 @pytest.mark.slow
+def test_a_worker_may_die_before_some_calls(tmp_path):
+    """Laws 4, 6, 7, 11, RUN-4, RUN-6, RUN-9: every third write-class call; each of them in `make test-faults`."""
+    points = _swept(str(tmp_path), stride=3)
+    assert [point["planned"] for point in points] == list(range(0, 3 * len(points), 3))
+    assert len(points) > 130
+
+
+@pytest.mark.faults
 def test_a_worker_may_die_before_any_call(tmp_path, record):
-    """Laws 4, 6, 7, 11, RUN-4, RUN-6, RUN-9: killed before every write-class call, then woken.
+    """Laws 4, 6, 7, 11, RUN-4, RUN-6, RUN-9: before every write-class call; the wakes took every row of the tables."""
+    points = _swept(str(tmp_path), stride=1)
+    record(figure(points))
+    assert [point["planned"] for point in points] == list(range(len(points)))
+    assert len(points) > 400
+    rows = Counter(row for point in points for row in set(point["rows"]))
+    print(f"planned {len(points)}, applied {len(points)}; wakes that took each row: {dict(rows.most_common())}")
+    missing = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls", "damage"} - set(rows)
+    assert not missing, f"no wake took these rows: {missing}"
+
+
+def _swept(folder, stride):
+    """Kill a worker before every n-th write-class call and wake the session; return the points.
 
     Nothing acknowledged is lost, every call has exactly one result, a tool that may not run twice ran at most
     once and one with receipts exactly once, every reply was delivered under its own id, the session rests, and
     replay gives the same log.
     """
     with ThreadPoolExecutor(PARTS) as pool:
-        parts = list(pool.map(lambda part: _run(str(tmp_path), str(part), str(PARTS)), range(PARTS)))
-    assert [part.returncode for part in parts] == [0] * PARTS, parts[0].stderr[-2_000:]
+        parts = list(pool.map(lambda part: _run(folder, str(part * stride), str(PARTS * stride)), range(PARTS)))
+    told = "".join(part.stderr for part in parts)
+    assert [part.returncode for part in parts] == [0] * PARTS, told[-2_000:]
     points = [json.loads(line) for part in parts for line in part.stdout.splitlines()]
     assert [point["planned"] for point in points if not point["killed"]] == [], "planned = applied"
-    told = "".join(part.stderr for part in parts)
-    record(figure(points))
     assert [point["planned"] for point in points if point["woken"] != 0] == [], told[-4_000:]
-    assert sorted(point["planned"] for point in points) == list(range(len(points)))
-    assert len(points) > 400
-    rows = Counter(row for point in points for row in set(point["rows"]))
-    print(f"planned {len(points)}, applied {len(points)}; wakes that took each row: {dict(rows.most_common())}")
-    missing = {row.name for row in (*DECISION_RULES, *TOOL_CALL_RULES)} - {"open calls", "damage"} - set(rows)
-    assert not missing, f"no wake took these rows: {missing}"
+    return sorted(points, key=lambda point: point["planned"])
