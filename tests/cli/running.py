@@ -162,11 +162,13 @@ class Conversation:
         """Read to the end; return everything that was shown."""
         while self._take():
             pass
+        # Closing the terminal sends SIGHUP to a process that has closed its output and is about to exit.
+        code = self.child.wait(PATIENCE_S)
         os.close(self._ours)
-        return Answer(self.child.wait(PATIENCE_S), bytes(self._shown), "")
+        return Answer(code, bytes(self._shown), "")
 
     def _take(self):
-        if not select.select([self._ours], [], [], 60)[0]:
+        if not select.select([self._ours], [], [], PATIENCE_S)[0]:
             return False
         try:
             piece = os.read(self._ours, 65536)
