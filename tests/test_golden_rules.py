@@ -1,4 +1,4 @@
-"""Sessions written under rules 1 replay byte for byte under every later version (law 11, decision 029).
+"""Sessions written under rules 1 are read, woken and continued; replay refuses them (law 10, decision 029).
 
 The logs in `golden/rules-1` were written before `activity.rules` existed, by workers that were killed, cancelled,
 overtaken and made to compact. They are never edited: if one of these tests fails, the change is wrong.
@@ -11,13 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel.plays import Play
+from wakelog.decide.table import decide
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import SessionHeader
 from wakelog.log.lines import EntryReader, split_lines
+from wakelog.projections.context import build_context
+from wakelog.projections.session_state import is_terminated
+from wakelog.reading import read_active, read_log
+from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.replay.verification import replay
+from wakelog.runtime.wake import wake
+from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
 
 FOLDER = Path(__file__).parent / "golden" / "rules-1"
+FAR_FUTURE_MS = 4_102_444_800_000
 KNOWN = json.loads((FOLDER / "known.json").read_text())
 
 
@@ -37,13 +46,51 @@ def _store(case):
 
 
 @pytest.mark.parametrize("case", sorted(KNOWN))
-def test_it_replays_byte_for_byte(case):
-    """Law 11 across versions."""
+def test_it_is_read_as_before(case):
+    """Law 10: the bytes are unchanged, every entry is read, and the model's context and the next step are the same."""
+    known, store = KNOWN[case], _store(case)
     raw = (FOLDER / case / "main.jsonl").read_bytes()
-    assert hashlib.sha256(raw).hexdigest() == KNOWN[case]["sha256"]
+    assert hashlib.sha256(raw).hexdigest() == known["sha256"]
+    for log in (read_log(store, known["session"], verify=True), read_active(store, known["session"])):
+        assert log.damage == ()
+        assert build_context(log.tree.branch()).digest == known["context"]
+        assert decide(log.tree, FAR_FUTURE_MS, frozenset({"terminal"})).rule == known["rule"]
+    assert len(read_log(store, known["session"]).entries) == known["entries"]
+
+
+class _Hook:
+    """A hook that some of the sessions are configured with."""
+
+    def __init__(self, name):
+        self.name = name
+
+    async def before_run(self, _):
+        return f"The {self.name} is fine."
+
+
+@pytest.mark.meddled  # replay refuses these sessions
+@pytest.mark.parametrize("case", [case for case in sorted(KNOWN) if KNOWN[case]["rule"] == "rest"])
+def test_it_is_continued(case):
+    """RUN-2: a person writes to an old session, the next worker answers, and the old lines stay as they are."""
+    store, name = _store(case), KNOWN[case]["session"]
+    before = b"".join(line.bytes for line in store.load(name))
+    session = Session(store, name)
+    if is_terminated(session.tree):
+        return
+    session.say("And now?")
+    runtime = LiveRuntime(
+        store, hooks=[_Hook("weather"), _Hook("mood")], provider=Play({"And now?": [{"text": "Still here."}]})
+    )
+    assert asyncio.run(wake(runtime, name)).text == "Still here."
+    assert b"".join(line.bytes for line in store.load(name)).startswith(before)
+
+
+@pytest.mark.parametrize("case", sorted(KNOWN))
+def test_replay_says_that_the_rules_are_older(case):
+    """Decision 029: a worker of other rules is not replayed, and the reason is given."""
     again = asyncio.run(replay(_store(case), KNOWN[case]["session"]))
-    assert again.ok, (again.reason, again.divergence and (again.divergence.recorded, again.divergence.written))
-    assert again.workers > 0
+    assert not again.ok
+    assert "written by a worker of rules 1; this wakelog can replay rules 3 only" in again.reason
 
 
 def test_the_golden_sessions_are_varied():

@@ -10,7 +10,6 @@ from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
 from wakelog.errors import UsageError
 from wakelog.large_content import TEXT_KEPT_BYTES
-from wakelog.log.codec import encode
 from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolResult
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Message, ModelCall, Partial, Queued
 from wakelog.ports.runtime import ToolOutcome
@@ -19,7 +18,6 @@ from wakelog.reading import read_log
 from wakelog.redaction.redactor import redact
 from wakelog.runtime.model_request import build_request, context_of_call
 from wakelog.runtime.replay.verification import replay
-from wakelog.runtime.wake import wake
 from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
@@ -210,15 +208,4 @@ def test_a_long_result_replays(monkeypatch):
     rig.say("Look.")
     (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
     assert result.content[0].blob is not None
-    assert asyncio.run(replay(rig.store, "s")).ok
-
-
-def test_rules_1_kept_media_in_the_line():
-    """Law 11: media that a worker under rules 1 took from the queue stay in the line when it is written again."""
-    rig = Rig({"": [{"text": "I see."}]})
-    inline = Queued(id="q1", parent_id="s", timestamp="2026-01-01T10:00:00.000Z", message=Prompt(content=(PICTURE,)))
-    rig.store.plant("s", encode(inline, rules_version=1) + b"\n")
-    asyncio.run(wake(rig.runtime().with_changes(rules_version=1), "s"))
-    (prompt,) = [value.message for value in rig.values(Message) if isinstance(value.message, Prompt)]
-    assert prompt.content == (PICTURE,)
     assert asyncio.run(replay(rig.store, "s")).ok

@@ -28,7 +28,6 @@ from wakelog.journals import read_journals
 from wakelog.large_content import messages_with_media
 from wakelog.log.content import AnyMessage, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import (
-    RULES_VERSION,
     Compaction,
     Entry,
     Head,
@@ -81,9 +80,8 @@ class Session(StreamRecorder):
         session: str | SessionWriter,
         *,
         clock: Clock | None = None,
-        rules_version: int = RULES_VERSION,
     ) -> None:
-        super().__init__(store, session, clock=clock, rules_version=rules_version)
+        super().__init__(store, session, clock=clock)
         self._held: HeldLease | None = None
         self.running: set[tuple[str, str]] = set()
         self.stream: StreamedReply | None = None

@@ -87,11 +87,9 @@ class SessionWriter:
         session: "str | SessionWriter",
         *,
         clock: Clock | None = None,
-        rules_version: int = RULES_VERSION,
     ) -> None:
         check_store(store)
         self.store = store
-        self.rules_version = rules_version
         self.name = store.name(session_ref(session))
         self.clock = clock or SystemClock()
         first = read_session_header(store, self.name)
@@ -247,17 +245,13 @@ class SessionWriter:
         entry_id = self._new_id()
 
         def compose() -> KnownBody:
-            # A tail that starts at a compaction of rules 1 lacks values that one of rules 2 must carry.
-            tree = (
-                self._log.tree
-                if self.rules_version < 2 or can_build_carried_state(self._log.tree)
-                else self._whole_tree()
-            )
+            # A tail that starts at a compaction of rules 1 lacks values that a new one must carry.
+            tree = self._log.tree if can_build_carried_state(self._log.tree) else self._whole_tree()
             place = at or tree.head
             assert place is not None
             stamped = self._stamped(body, entry_id, at, fork=at is not None)
             # Added after redaction: the state repeats entries of this log; readers of the whole log derive the same.
-            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place, self.rules_version))
+            return msgspec.structs.replace(stamped, state=build_carried_state(tree, place))
 
         return self._append(compose, lease)
 
@@ -280,7 +274,7 @@ class SessionWriter:
             activity = Activity(
                 holder=holder,
                 channels=tuple(channels),
-                rules=self.rules_version,
+                rules=RULES_VERSION,
                 recording=recording,
                 queue=self._queue_to_record(),
             )
@@ -294,9 +288,7 @@ class SessionWriter:
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
         """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
         tree = self._log.tree
-        return (
-            waiting_messages(self._tree_with_queue()) if self.rules_version >= 2 and must_record_queue(tree) else None
-        )
+        return waiting_messages(self._tree_with_queue()) if must_record_queue(tree) else None
 
     def release(self, lease: Lease) -> None:
         """Record that the worker leaves, and release the lease. Does nothing if the lease was already lost."""
@@ -405,7 +397,7 @@ class SessionWriter:
         is_prompt = isinstance(body, Message) and isinstance(body.message, Prompt)
         node = tree.nodes.get(parent)
         turn = entry_id if is_prompt else body.turn_id or (node.value.turn_id if node else None)
-        is_large = self.rules_version >= 2 and may_be_large(body)
+        is_large = may_be_large(body)
         clean = self._without_secrets(with_media_in_blobs(body, self.store.blobs.put) if is_large else body)
         stamped = msgspec.structs.replace(
             clean,
@@ -420,24 +412,22 @@ class SessionWriter:
         """Return the body with long texts clipped: interrupted tool output like a tool result, others to fit a line."""
         if is_interrupted_output(body):
             body = with_clipped_output(body, self.policy.clip, self.store.blobs.put)
-        return with_long_texts_in_blobs(
-            body, self.store.blobs.put, lambda made: fits_line(made, rules_version=self.rules_version)
-        )
+        return with_long_texts_in_blobs(body, self.store.blobs.put, fits_line)
 
     def _without_secrets(self, body: _BodyT) -> _BodyT:
         """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        found = redact_entry(body, self.rules_version)
+        found = redact_entry(body)
         if found is body:
             return body
         policy = self.policy
-        if isinstance(body, ContextEntry) and self.rules_version >= 2:
-            policy = policy_in_force(body, self.rules_version)
-        return found if policy.redact == "assignments" else redact_entry(body, self.rules_version, policy.redact)
+        if isinstance(body, ContextEntry):
+            policy = policy_in_force(body)
+        return found if policy.redact == "assignments" else redact_entry(body, policy.redact)
 
     @property
     def policy(self) -> Policy:
         """The policy in force at the head."""
-        return policy_in_force(branch_state(self._log.tree.branch()).context, self.rules_version)
+        return policy_in_force(branch_state(self._log.tree.branch()).context)
 
     def _check_no_child(self, parent: str) -> None:
         # Children follow their parent in the log, so a tail that contains a node contains its children.
@@ -447,7 +437,7 @@ class SessionWriter:
             raise Conflict(f"another entry already follows {parent}", hint="pass fork=True, or read the session again")
 
     def _encode(self, value: KnownBody) -> bytes:
-        return encode(value, rules_version=self.rules_version)
+        return encode(value)
 
     def _header_id(self) -> str:
         own = self._log.header

@@ -9,10 +9,12 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
+from tests.older_rules import write_under_rules
 from wakelog.decide.policy import Policy, stored_policy
 from wakelog.errors import SessionEnded
 from wakelog.log.content import AnyPart, Prompt, Reply, Text, ToolCall, ToolResult, Usage
 from wakelog.log.entry import (
+    RULES_VERSION,
     Activity,
     Attention,
     AttentionResolved,
@@ -127,12 +129,12 @@ class _Teller:
 
     def _rules(self, rules):
         """From here on a program of another version writes."""
-        self.session.rules_version = rules
+        write_under_rules(self.session, rules)
 
     def _taken_over(self, _):
         """A worker attaches to the session; where compactions are old it records the queue."""
         queue = self.session._queue_to_record()
-        self.session.append(Activity(holder="w", rules=self.session.rules_version, queue=queue))
+        self.session.append(Activity(holder="w", rules=RULES_VERSION, queue=queue))
 
     def _node(self, at):
         return self.nodes[at % len(self.nodes)]

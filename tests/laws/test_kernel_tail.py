@@ -7,11 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, store_of, tell
+from tests.older_rules import write_under_rules
 from wakelog.decide.decisions import Idle
 from wakelog.decide.table import decide
 from wakelog.errors import WakelogError
 from wakelog.log.content import Prompt
-from wakelog.log.entry import Message, Queued
+from wakelog.log.entry import RULES_VERSION, Message, Queued
 from wakelog.reading import read_active, read_log
 
 START_MS = 1_767_261_600_000
@@ -19,15 +20,15 @@ TIMES = st.sampled_from([0, START_MS, START_MS + 40_000, START_MS + 10_000_000])
 CHANNELS = st.sampled_from([frozenset(), frozenset({"terminal"}), frozenset({"terminal", "bot"})])
 
 
-def _judged(log, now_ms, attached, rules):
+def _judged(log, now_ms, attached):
     try:
-        verdict = decide(log.tree, now_ms, attached, rules)
+        verdict = decide(log.tree, now_ms, attached)
     except WakelogError as error:
         return "refused", error.message, type(error)
     return verdict.rule, verdict.decision, verdict.snapshot.policy
 
 
-def _compare(raw, now_ms, attached, seen, rules=2):
+def _compare(raw, now_ms, attached, seen):
     store = store_of(raw)
     try:
         whole = read_log(store, "s", verify=True)
@@ -37,10 +38,10 @@ def _compare(raw, now_ms, attached, seen, rules=2):
     if whole.tree.head is None:
         return
     active = read_active(store, "s")
-    verdict = _judged(whole, now_ms, attached, rules)
+    verdict = _judged(whole, now_ms, attached)
     seen["partial" if active.tree.partial else "whole"] += 1
     seen[verdict[0]] += 1
-    assert _judged(active, now_ms, attached, rules) == verdict
+    assert _judged(active, now_ms, attached) == verdict
 
 
 def test_a_lost_reply_that_is_named_after_a_compaction():
@@ -80,34 +81,32 @@ def test_decisions_of_a_damaged_tail():
     assert seen["partial"] > 10, seen
 
 
-@pytest.mark.parametrize("rules", [1, 2])
-def test_decisions_where_versions_are_mixed(rules):
-    """Law 2, RUN-22: the same with compactions of older versions in between, under the rules of either."""
+def test_decisions_where_versions_are_mixed():
+    """Law 2, RUN-22: the same with compactions of older versions in between."""
     seen: Counter[str] = Counter()
 
     @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
     @given(MIXED_STORIES, TIMES, CHANNELS)
     def check(steps, now_ms, attached):
-        _compare(bytes_of(tell(steps)), now_ms, attached, seen, rules)
+        _compare(bytes_of(tell(steps)), now_ms, attached, seen)
 
     check()
     assert seen["partial"] > 10, seen
     assert {"steer", "follow-up"} & set(seen), seen
 
 
-@pytest.mark.parametrize("rules", [1, 2])
-def test_a_sent_entry_counts_wherever_it_is_attached(rules):
+def test_a_sent_entry_counts_wherever_it_is_attached():
     """Law 2: a `sent` entry names a reply before the compaction, and its parent is a node of another branch."""
     prompts = [("user", 0)] * 6
     steps = [("rules", 1), ("asked", 1), ("compact", None), *prompts, ("head", 2), ("sent", 4)]
-    _compare(bytes_of(tell(steps)), 0, frozenset({"terminal"}), Counter(), rules)
+    _compare(bytes_of(tell(steps)), 0, frozenset({"terminal"}), Counter())
 
 
-@pytest.mark.parametrize("rules", [1, 2])
+@pytest.mark.parametrize("rules", [1, RULES_VERSION])
 def test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compaction(rules):
     """Law 2, RUN-11: a compaction carries the queue, and (rules 1) which messages another branch has used."""
     story = tell([("user", 1), ("reply", 0)])
-    story.session.rules_version = rules
+    write_under_rules(story.session, rules)
     before = story.session.tree.head
     queued = story.session.append(Queued(message=Prompt(content="later")))
     story.session.append(Message(message=Prompt(content="later", queued_id=queued.id)))
@@ -120,4 +119,4 @@ def test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compa
         whole, tail = (read(story.store, story.session.id) for read in (read_log, read_active))
         assert tail.tree.partial
         for read in (whole, tail):
-            assert decide(read.tree, START_MS, rules_version=rules).decision == Idle()
+            assert decide(read.tree, START_MS).decision == Idle()

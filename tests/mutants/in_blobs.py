@@ -146,14 +146,6 @@ IN_BLOBS = (
         (f"{LARGE}::test_media_are_blobs",),
     ),
     Mutant(
-        "an old worker's image is put into a blob",
-        "law 11",
-        "writer.py::SessionWriter._stamped",
-        "with_media_in_blobs(body, self.store.blobs.put) if is_large else body",
-        "with_media_in_blobs(body, self.store.blobs.put)",
-        (f"{LARGE}::test_rules_1_kept_media_in_the_line",),
-    ),
-    Mutant(
         "a prompt too long for a line is an error",
         "LOG-12",
         "writer.py::SessionWriter._stamped",

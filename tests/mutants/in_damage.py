@@ -12,8 +12,8 @@ IN_DAMAGE = (
         "a lost reply is requested again without a notice to the model",
         "law 6",
         "decide/damage.py::decide_damage",
-        "snapshot.rules_version < 2",
-        "snapshot.rules_version < 3",
+        "not _precedes_model_call(snapshot)",
+        "True",
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
     ),
     Mutant(
@@ -140,11 +140,11 @@ IN_DAMAGE = (
         ("tests/log/test_choices.py::test_a_choice_is_written_where_it_is_the_default",),
     ),
     Mutant(
-        "an old log is replayed under today's rules",
+        "a worker of older rules is replayed under the present ones",
         "law 11",
-        "runtime/replay/recorded_runtime.py::ReplayRuntime.__init__",
-        "attached.rules",
-        "2",
-        ("tests/test_golden_rules.py::test_it_replays_byte_for_byte",),
+        "runtime/replay/verification.py::_replay_worker",
+        "attached.value.rules != RULES_VERSION",
+        "False",
+        ("tests/test_golden_rules.py::test_replay_says_that_the_rules_are_older",),
     ),
 )

@@ -184,9 +184,9 @@ IN_DECIDE = (
     Mutant(
         "a message that another branch used is used again",
         "law 2, RUN-11",
-        "projections/session_state.py::_under_rules_1",
-        "taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))",
-        "taken: tuple[str, ...] = ()",
+        "projections/queue.py::_messages_taken_by",
+        "case Compaction(state=CarriedState(said=before)): return before",
+        "",
         (
             "tests/laws/test_kernel_tail.py::test_a_queued_message_used_on_another_branch_is_not_used_again_after_a_compaction",
         ),

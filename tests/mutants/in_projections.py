@@ -128,8 +128,8 @@ IN_PROJECTIONS = (
         "usage is counted per branch",
         "law 2",
         "projections/usage.py::usage",
-        "{entry.id: spent for entry in entries if (spent := _usage_of(entry)) is not None}",
-        "{at: spent for at, entry in enumerate(entries) if (spent := _usage_of(entry)) is not None}",
+        "{entry.id: spent for entry in entries if (spent := _usage_of(entry, find_cost)) is not None}",
+        "{at: spent for at, entry in enumerate(entries) if (spent := _usage_of(entry, find_cost)) is not None}",
         ("tests/projections/test_usage.py::test_any_set_of_branches_costs_the_same",),
     ),
     Mutant(
@@ -144,8 +144,8 @@ IN_PROJECTIONS = (
         "a compaction does not carry the queue",
         "law 2, VIEW-3",
         "projections/session_state.py::carried_state_of",
-        "msgspec.structs.replace(..., queue=queue)",
-        "msgspec.structs.replace(..., queue=())",
+        "CarriedState(..., queue=queue)",
+        "CarriedState(..., queue=())",
         ("tests/laws/test_carried_state.py::test_carried_state_equals_the_computed_state",),
     ),
 )

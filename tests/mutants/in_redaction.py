@@ -36,14 +36,6 @@ IN_REDACTION = (
         ("tests/test_assignments.py::test_an_older_log_keeps_its_assignments_and_replays",),
     ),
     Mutant(
-        "lines of rules 1 are redacted by today's rule",
-        "law 11",
-        "decide/policy.py::policy_in_force",
-        '"assignments" if rules_version >= 2 else "keys"',
-        '"assignments"',
-        ("tests/test_assignments.py::test_a_stored_boolean_is_read_as_a_word",),
-    ),
-    Mutant(
         "names of JSON members do not count as assignments",
         "law 14",
         "redaction/redactor.py::_named_value",
@@ -148,14 +140,6 @@ IN_REDACTION = (
         ("tests/test_secrets.py::test_every_string_of_every_type",),
     ),
     Mutant(
-        "an old line is redacted by the rules of a new one",
-        "law 11",
-        "redaction/entries.py::redacted_fields",
-        "rules < 2",
-        "rules < 1",
-        ("tests/test_secrets.py::test_the_intent_of_a_tool_is_redacted",),
-    ),
-    Mutant(
         "a file is named by text that is not in the first line",
         "law 14, LOG-13",
         "writer.py::SessionWriter.create",
@@ -167,7 +151,7 @@ IN_REDACTION = (
         "a receipt is requested with a redacted intent",
         "law 6, law 14",
         "runtime/tool_run.py::check_receipt",
-        "step.rules_version >= 2",
+        "step.policy.redacts",
         "False",
         ("tests/test_secrets.py::test_a_redacted_intent_proves_nothing",),
     ),

@@ -125,7 +125,7 @@ IN_SESSION = (
         "a compaction does not carry the state",
         "law 2, VIEW-3",
         "writer.py::SessionWriter.append_compaction.compose",
-        "build_carried_state(tree, place, self.rules_version)",
+        "build_carried_state(tree, place)",
         "None",
         ("tests/test_reading.py::test_reading_the_tail_does_not_grow_with_the_log",),
     ),

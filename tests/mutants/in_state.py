@@ -15,8 +15,8 @@ IN_STATE = (
         "a message stays on the branch it was queued on",
         "RUN-22",
         "projections/queue.py::queue_at_head",
-        "rules_version < 2",
-        "rules_version",
+        "return with_requests(waiting_messages(tree), on_branch)",
+        "return on_branch",
         (MOVED, "tests/test_cases.py::test_case[whole-120-queued-on-a-branch-that-was-left]"),
     ),
     Mutant(
@@ -34,14 +34,6 @@ IN_STATE = (
         "[queued for queued in (*carried, *later) if queued.mode in MESSAGE_MODES]",
         "[*carried, *later]",
         (f"{QUEUE}::test_requests_do_not_move_with_the_head",),
-    ),
-    Mutant(
-        "a worker of rules 1 uses the queue of rules 2",
-        "RUN-22, law 11",
-        "decide/decisions.py::take_snapshot",
-        "queue_at_head(tree, open_work.queue, rules_version)",
-        "queue_at_head(tree, open_work.queue)",
-        (f"{QUEUE}::test_rules_1_take_up_on_their_own_branch_only",),
     ),
     Mutant(
         "reading stops at compactions of rules 1",

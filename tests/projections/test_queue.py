@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
+from tests.older_rules import write_under_rules
 from tests.runtime.rigs import Rig
 from wakelog.app.agent import Agent
-from wakelog.decide.decisions import Idle, TakeQueued
+from wakelog.decide.decisions import Idle
 from wakelog.decide.policy import QUEUE_MAX
-from wakelog.decide.table import decide
 from wakelog.errors import Conflict
 from wakelog.log.content import Prompt, Text
-from wakelog.log.entry import Activity, Compaction, Message, Queued
+from wakelog.log.entry import RULES_VERSION, Activity, Compaction, Message, Queued
 from wakelog.projections.overview import overview
 from wakelog.projections.queue import must_record_queue, waiting_messages
 from wakelog.projections.transcript import transcript
@@ -77,7 +77,7 @@ def test_a_compaction_carries_the_queue_of_the_whole_session(moves_first):
         rig.session.move_head(place)
     rig.session.compact("So far.")
     state = rig.values(Compaction)[-1].state
-    assert (state.rules, [one.id for one in state.queue]) == (2, [queued])
+    assert (state.rules, [one.id for one in state.queue]) == (RULES_VERSION, [queued])
     if not moves_first:
         rig.session.move_head(place)
     assert [waiting.id for waiting in overview(read_active(rig.store, "s").tree).queue] == [queued]
@@ -89,7 +89,8 @@ def old_session(rig):
     """A session in which a version with rules 1 left a message behind and compacted on the new branch."""
     rig.say("Hi.")
     queued, place = left_behind(rig.session)
-    old = Session(rig.store, "s", clock=rig.clock, rules_version=1)
+    old = Session(rig.store, "s", clock=rig.clock)
+    write_under_rules(old, 1)
     old.move_head(place)
     old.append(Message(message=Prompt(content="Other plan")))
     old.compact("Another plan.")
@@ -124,17 +125,6 @@ def test_an_append_does_not_read_past_older_compactions():
     session.say("A word.")
     assert session._log.tree.queued_before is None
     assert session.tree.queued_before is not None
-
-
-def test_rules_1_take_up_on_their_own_branch_only():
-    """Law 11: replay of what older versions wrote finds the queue that they found."""
-    rig = Rig({"Hi.": [{"text": "Hello."}]})
-    rig.say("Hi.")
-    queued, place = left_behind(rig.session)
-    rig.session.move_head(place)
-    tree = rig.session.read().tree
-    assert decide(tree, 0, rules_version=1).decision == Idle()
-    assert decide(tree, 0).decision == TakeQueued(rig.session.tree.entry(queued).value)
 
 
 def test_the_bound_of_the_queue_is_per_session():

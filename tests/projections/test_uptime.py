@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.older_rules import write_under_rules
 from wakelog.log.content import Prompt, Reply, ToolResult
-from wakelog.log.entry import Activity, Custom, Message, ModelCall, Partial, Queued, Sent, ToolStarted
+from wakelog.log.entry import RULES_VERSION, Activity, Custom, Message, ModelCall, Partial, Queued, Sent, ToolStarted
 from wakelog.projections.overview import overview
 from wakelog.projections.session_state import session_state
 from wakelog.reading import read_active
@@ -15,9 +16,9 @@ def at(seconds, day=1):
     return f"2026-01-{day:02}T{10 + seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.000Z"
 
 
-def told(*bodies, rules=2):
+def told(*bodies, rules=RULES_VERSION):
     story = SessionBuilder()
-    story.session.rules_version = rules
+    write_under_rules(story.session, rules)
     for body in bodies:
         story.session.append(body)
     return story
@@ -94,10 +95,3 @@ def test_sums_of_older_compactions_are_computed_again():
     tail = read_active(story.store, story.session.id)
     assert tail.tree.partial
     assert overview(tail.tree).uptime_ms == 45_000
-
-
-def test_rules_1_write_the_same_sum():
-    """Law 11: a compaction under rules 1 is written as it was, with the time of dead workers in its sum."""
-    story = told(came(0), WORK[0], came(0, day=2), left(10, day=2), rules=1)
-    state = story.session.compact("so far").value.state
-    assert (state.uptime_ms, state.worked_at, state.rules, state.dormant) == (86_410_000, None, 1, False)

@@ -43,7 +43,6 @@ from wakelog.log.entry import (
     SessionRenamed,
     Setting,
     Terminated,
-    ToolStarted,
 )
 from wakelog.redaction.entries import EXEMPT, DeltaRedactor, redact_entry
 
@@ -109,16 +108,6 @@ def test_only_ids_and_digests_are_exempt():
     ids = {name for name in names if name == "id" or name.endswith("_id")}
     references = {"session", "entry", "child_session", "keep", "copied_from", "head", "said"}
     assert names - ids - references == {"digest", "h", "hash", "context_digest", "request_digest", "input_digest"}
-
-
-def test_lines_under_rules_1_are_redacted_as_before():
-    """Law 11: replay of a line that an older version wrote does not redact more than that version did."""
-    started = ToolStarted(reply_id="r", tool_call_id="t", intent={"key": KEY})
-    assert redact_entry(started, rules=1) is started
-    assert redact_entry(started).intent == {"key": MARK}
-    # Workers under rules 1 recorded no queue in `activity`, and no `send_failed`.
-    for body in (body for body in BODIES if not isinstance(body, Activity | SendFailed)):
-        assert redact_entry(body, rules=1) == redact_entry(body)
 
 
 def test_bound_parts_with_a_hit_are_unbound_or_dropped():

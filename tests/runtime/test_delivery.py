@@ -520,14 +520,3 @@ def test_delivery_on_every_store(store):
     assert [value.attempt for value in values if isinstance(value, SendFailed)] == [1, 2, 3]
     assert list(channel.replies.values()) == ["Hello there."]
     assert asyncio.run(replay(store, session.name)).ok
-
-
-def test_a_worker_of_rules_1_raises_the_exception():
-    """Decision 029: a worker of rules 1 raised the channel's exception, and its log replays that way."""
-    rig = rigged(HELLO, Flaky(place="end", times=1))
-    runtime = rig.runtime
-    rig.runtime = lambda store=None: runtime(store).with_changes(rules_version=1)
-    with pytest.raises(ConnectionResetError):
-        rig.say("Hi.")
-    assert rig.values(SendFailed) == []
-    assert rig.wake().rules == ("owed", "rest")

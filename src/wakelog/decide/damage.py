@@ -25,7 +25,7 @@ _OUTCOME_TEXTS = {
 
 def decide_damage(snapshot: Snapshot) -> Decision | None:
     """Decide what to do about holes in the log before the next model call; None if there is nothing to report."""
-    if snapshot.rules_version < 2 or not _precedes_model_call(snapshot):
+    if not _precedes_model_call(snapshot):
         return None
     found = losses(snapshot.tree, snapshot.branch)
     if found is None:

@@ -6,7 +6,7 @@ import msgspec
 
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import RULES_VERSION, AttentionResolved, Queued
+from wakelog.log.entry import AttentionResolved, Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.losses import Losses
@@ -145,12 +145,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     policy: Policy
     now_ms: int
     channels: frozenset[str]
-    rules_version: int = RULES_VERSION
 
 
-def take_snapshot(
-    tree: Tree, now_ms: int, channels: frozenset[str], rules_version: int = RULES_VERSION, *, new_worker: bool = False
-) -> Snapshot:
+def take_snapshot(tree: Tree, now_ms: int, channels: frozenset[str], *, new_worker: bool = False) -> Snapshot:
     """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
     branch = tree.branch()
     state = branch_state(branch)
@@ -159,12 +156,10 @@ def take_snapshot(
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
         open_work,
-        queue=queue_at_head(tree, open_work.queue, rules_version),
+        queue=queue_at_head(tree, open_work.queue),
         interrupted=_not_followed(tree, branch, open_work.interrupted),
     )
-    return Snapshot(
-        tree, branch, state, waiting, policy_in_force(state.context, rules_version), now_ms, channels, rules_version
-    )
+    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context), now_ms, channels)
 
 
 def _not_followed(tree: Tree, branch: Branch, call_id: str | None) -> str | None:

@@ -84,9 +84,9 @@ def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
         why = wording.SKIPPED_NEW_MESSAGE
     else:
         return None
-    if open_call.starts or open_call.child_session or (open_call.start_may_be_lost and snapshot.rules_version < 2):
+    if open_call.starts or open_call.child_session:
         return _settle(open_call, "interrupted", wording.INTERRUPTED)
-    if snapshot.rules_version >= 2 and not _is_proven_unstarted(snapshot, open_call):
+    if not _is_proven_unstarted(snapshot, open_call):
         return _settle(open_call, "unknown", wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN)
     return _settle(open_call, "skipped", why)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
-from wakelog.log.entry import RULES_VERSION, ContextEntry
+from wakelog.log.entry import ContextEntry
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 ReasoningMode: TypeAlias = Literal["keep", "summary", "drop"]
@@ -110,11 +110,10 @@ def redact_mode(value: Any) -> Any:
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
 
 
-def policy_in_force(context: ContextEntry | None, rules_version: int = RULES_VERSION) -> Policy:
+def policy_in_force(context: ContextEntry | None) -> Policy:
     """Return the policy of a `context` entry, or the defaults without one. Raises `Damaged` if it is unreadable."""
     stored = context.policy if context is not None else {}
-    # Workers under rules 1 redacted key shapes only, so "keys" is the default there.
-    redact = redact_mode(stored.get("redact", "assignments" if rules_version >= 2 else "keys"))
+    redact = redact_mode(stored.get("redact", "assignments"))
     if context is None:
         return Policy(redact=redact)
     try:

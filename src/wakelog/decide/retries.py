@@ -147,9 +147,6 @@ def retry_at_ms(fault: Entry, faults: int, now_ms: int) -> int:
 
 def next_delivery(snapshot: Snapshot) -> Deliver | None:
     """Return the first send that is not waiting for a retry, by the time of the last entry."""
-    if snapshot.rules_version < 2:
-        replies = (reply for reply in snapshot.pending.undelivered if reply.channel in snapshot.channels)
-        return next((Deliver(reply.reply_id, reply.channel) for reply in replies), None)
     now_ms = _last_entry_ms(snapshot)
     for reply, failed in _next_of_each_channel(snapshot):
         if failed is None or not _is_waiting(failed, now_ms):
@@ -159,11 +156,7 @@ def next_delivery(snapshot: Snapshot) -> Deliver | None:
 
 def next_retry(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Await | None:
     """Return the next retry by the clock: send it, or wait for its time. None if none is due by `before_ms`."""
-    waiting = (
-        []
-        if snapshot.rules_version < 2
-        else [(_due_ms(failed), reply, failed) for reply, failed in _waiting_retries(snapshot)]
-    )
+    waiting = [(_due_ms(failed), reply, failed) for reply, failed in _waiting_retries(snapshot)]
     if not waiting:
         return None
     due_ms, reply, failed = min(waiting, key=lambda each: each[0])

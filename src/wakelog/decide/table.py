@@ -38,7 +38,7 @@ from wakelog.decide.retries import (
     retry_at_ms,
     too_many_faults,
 )
-from wakelog.log.entry import RULES_VERSION, ModelCall
+from wakelog.log.entry import ModelCall
 from wakelog.log.tree import Tree
 from wakelog.projections.context import build_context
 from wakelog.projections.session_state import is_terminated
@@ -61,20 +61,13 @@ class Verdict(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-def decide(
-    tree: Tree,
-    now_ms: int,
-    channels: frozenset[str] = frozenset(),
-    rules_version: int = RULES_VERSION,
-    *,
-    new_worker: bool = False,
-) -> Verdict:
+def decide(tree: Tree, now_ms: int, channels: frozenset[str] = frozenset(), *, new_worker: bool = False) -> Verdict:
     """Decide the next step at the head of a session.
 
     `channels` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
     which earlier send failures do not count.
     """
-    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, rules_version, new_worker=new_worker)))
+    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, new_worker=new_worker)))
 
 
 def or_retry_delivery(verdict: Verdict) -> Verdict:

@@ -32,7 +32,6 @@ from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_m
 from wakelog.log.codec import encode, fits_line, id_of
 from wakelog.log.content import Prompt, Reply, Text, Usage
 from wakelog.log.entry import (
-    RULES_VERSION,
     Compaction,
     Custom,
     Entry,
@@ -397,7 +396,7 @@ class _SessionImport:
         self._nodes_reread += len(tree.nodes)
         place = body.parent_id if body.parent_id in tree.nodes else self.id
         assert place is not None
-        state = build_carried_state(tree, place, RULES_VERSION)
+        state = build_carried_state(tree, place)
         return msgspec.structs.replace(body, parent_id=place, state=state)
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────
@@ -420,8 +419,8 @@ class _SessionImport:
         if isinstance(body, Node):
             body = msgspec.structs.replace(body, turn_id=self._turn_of(body))
         if may_be_large(body):
-            body = with_long_texts_in_blobs(body, put, lambda made: fits_line(made, rules_version=RULES_VERSION))
-        return encode(body, rules_version=RULES_VERSION)
+            body = with_long_texts_in_blobs(body, put, fits_line)
+        return encode(body)
 
     def _turn_of(self, body: KnownBody) -> str | None:
         """Return the turn of a node: a prompt begins one, other nodes belong to that of their parent."""

@@ -21,9 +21,7 @@ from wakelog.log.entry import (
     ANNOTATION_TYPES,
     FORMAT_VERSION,
     NODE_TYPES,
-    RULES_VERSION,
     Body,
-    Compaction,
     KnownBody,
     SessionHeader,
     UnknownBody,
@@ -47,14 +45,6 @@ _FIRST_VERSION = 1
 Upcaster: TypeAlias = Callable[[JsonObject], JsonObject]
 # Version n → function that converts a line's plain JSON object to version n + 1. Empty: version 1 is the newest.
 UPCASTERS: Mapping[int, Upcaster] = {}
-_LEFT_OUT_UNDER_RULES_1: Mapping[str, JsonObject] = {
-    "call": {"purpose": "reply", "strategy": "full"},
-    "resumed": {"strategy": "replace"},
-    "tool_started": {"replay": "never", "attempt": 1},
-    "queued": {"mode": "followUp"},
-    "activity": {"event": "attached"},
-    "compaction": {"trigger": "manual"},
-}
 _encoder = msgspec.json.Encoder()
 _plain_decoder = msgspec.json.Decoder()
 _matches_id_pattern = ID_PATTERN.fullmatch
@@ -116,12 +106,12 @@ class Undecodable(Exception):
         self.newer = newer
 
 
-def encode(value: KnownBody, *, rules_version: int = RULES_VERSION) -> bytes:
-    """Return the line of a stamped body, without seq and h, as these rules write it.
+def encode(value: KnownBody) -> bytes:
+    """Return the line of a stamped body, without seq and h.
 
     `UsageError` if it cannot be written: not JSON, nested too deep, or too long for one line.
     """
-    line = _encoded(value, rules_version)
+    line = _encoded(value)
     if excess := _exceeded_limit(line):
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
     if len(line) > _BODY_MAX_BYTES:
@@ -132,9 +122,9 @@ def encode(value: KnownBody, *, rules_version: int = RULES_VERSION) -> bytes:
     return line
 
 
-def fits_line(value: KnownBody, *, rules_version: int = RULES_VERSION) -> bool:
+def fits_line(value: KnownBody) -> bool:
     """Return whether the line of a stamped body is within the size limit."""
-    return len(_encoded(value, rules_version)) <= _BODY_MAX_BYTES
+    return len(_encoded(value)) <= _BODY_MAX_BYTES
 
 
 def fits_entry(content: Content) -> bool:
@@ -159,29 +149,11 @@ def count_brackets(part: bytes) -> tuple[int, bool]:
     return steps.count(1), max(itertools.accumulate(steps)) > NESTING_MAX
 
 
-def _encoded(value: KnownBody, rules_version: int) -> bytes:
+def _encoded(value: KnownBody) -> bytes:
     try:
-        return _encoder.encode(value if rules_version > 1 else _under_rules_1(value))
+        return _encoder.encode(value)
     except _NOT_ENCODABLE as error:
         raise UsageError(f"a {value.type} entry cannot be written as JSON: {error}") from error
-
-
-def _under_rules_1(value: KnownBody) -> JsonObject:
-    """Return the body without fields that lines of rules 1 omitted where they equal the default."""
-    body: JsonObject = msgspec.to_builtins(value)
-    _leave_out(body, _LEFT_OUT_UNDER_RULES_1.get(value.type, {}))
-    if isinstance(value, SessionHeader) and value.parent is not None:
-        _leave_out(body["parent"], {"kind": "fork"})
-    if isinstance(value, Compaction) and value.state is not None:
-        for queued in body["state"].get("queue", ()):
-            _leave_out(queued, _LEFT_OUT_UNDER_RULES_1["queued"])
-    return body
-
-
-def _leave_out(body: JsonObject, defaults: JsonObject) -> None:
-    for key, default in defaults.items():
-        if body.get(key) == default:
-            del body[key]
 
 
 def canonical_json(value: Any) -> bytes:

@@ -15,8 +15,8 @@ import msgspec
 from wakelog.log.content import AnyMessage, BlobRef, Content, JsonObject, Usage, Value
 
 FORMAT_VERSION = 1
-RULES_VERSION = 2
-"""Version of the decision and writing rules. `activity` entries record it, so that replay applies the same rules."""
+RULES_VERSION = 3
+"""Version of the decision and writing rules. `activity` entries record it: replay needs the rules of the worker."""
 ReplayMode: TypeAlias = Literal["safe", "receipt", "never"]
 
 
@@ -366,7 +366,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
 
     `rules` is the version of the rules the state was computed by. Under rules 1 `queue` held only the messages waiting
     on this branch, `said` named those of them taken up on another branch, `uptime_ms` included the time of crashed
-    workers, and `dormant` was not recorded. Under rules 2 `queue` holds the waiting messages of the whole session and
+    workers, and `dormant` was not recorded. Since rules 2 `queue` holds the waiting messages of the whole session and
     the requests of this branch.
     """
 

@@ -2,9 +2,7 @@
 
 Rule 1: a message (steer, follow-up) belongs to the session. It stays queued when the head is moved, and is taken up
 once, at the head. A request (cancel, compact) belongs to the branch it was made on.
-Rule 2: workers under rules 1 took up a message only on the branch it was queued on. Replay of their entries uses
-`rules=1`.
-Rule 3: a compaction under rules 2 carries the messages of the whole session, so the newest one is enough. A compaction
+Rule 2: a compaction carries the messages of the whole session, so the newest one is enough. One
 under rules 1 carries those of its own branch; `log/tail.py` reads back beyond it, and the next `activity` entry records
 the queue that was found.
 """
@@ -14,17 +12,14 @@ from collections.abc import Iterable
 import msgspec
 
 from wakelog.log.content import Prompt
-from wakelog.log.entry import RULES_VERSION, Activity, Body, CarriedState, Compaction, Entry, Message, Queued
+from wakelog.log.entry import Activity, Body, CarriedState, Compaction, Entry, Message, Queued
 from wakelog.log.ids import IdTable
 from wakelog.log.tail import MESSAGE_MODES, recorded_queue
 from wakelog.log.tree import Tree
 
 
-def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...], rules_version: int = RULES_VERSION) -> tuple[Queued, ...]:
+def queue_at_head(tree: Tree, on_branch: tuple[Queued, ...]) -> tuple[Queued, ...]:
     """Return the queue at the end of a branch, oldest first; `on_branch` are the entries queued on that branch."""
-    if rules_version < 2:
-        taken = taken_message_ids(tree) if on_branch else set()
-        return tuple(queued for queued in on_branch if queued.id not in taken)
     return with_requests(waiting_messages(tree), on_branch)
 
 

@@ -28,8 +28,8 @@ from wakelog.log.entry import (
 )
 from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import BranchState, branch_state
-from wakelog.projections.queue import has_whole_queue, queue_at_head, taken_message_ids
-from wakelog.projections.usage import Uptime, uptime, uptime_of_rules_1
+from wakelog.projections.queue import has_whole_queue, queue_at_head
+from wakelog.projections.usage import Uptime, uptime
 
 IMPORTED_SETTING = "imported"
 """The key in the settings of a session header that names the tool which a session was imported from."""
@@ -179,19 +179,19 @@ def _is_dormant_after(dormant: bool, value: Body) -> bool:  # noqa: FBT001 - the
     return dormant
 
 
-def build_carried_state(tree: Tree, at: str, rules_version: int = RULES_VERSION) -> CarriedState:
+def build_carried_state(tree: Tree, at: str) -> CarriedState:
     """Return the state that a compaction appended under `at` must carry."""
     branch, session = branch_state(tree.branch(at)), session_state(tree)
     assert tree.head is not None
-    if rules_version < 2:
-        return _under_rules_1(_common_values(tree.head, branch, session), tree, branch)
     return carried_state_of(tree.head, branch, session, queue_at_head(tree, branch.queue))
 
 
-def _common_values(head: str, branch: BranchState, session: SessionState) -> CarriedState:
-    """Return the values that are carried under any rules."""
+def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
+    """Return the state that a compaction must carry, from the states of head branch and session."""
+    assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return CarriedState(
         head=head,
+        rules=RULES_VERSION,
         title=session.title,
         archived=session.archived,
         terminated=session.terminated,
@@ -210,21 +210,6 @@ def _common_values(head: str, branch: BranchState, session: SessionState) -> Car
         attention=branch.attention,
         owed=branch.undelivered,
         send_failed=branch.send_failed,
-    )
-
-
-def _under_rules_1(state: CarriedState, tree: Tree, branch: BranchState) -> CarriedState:
-    uptime_ms, attached_at = uptime_of_rules_1(tree.own_entries())
-    taken = tuple(queued.id for queued in branch.queue if queued.id in taken_message_ids(tree))
-    return msgspec.structs.replace(state, queue=branch.queue, said=taken, uptime_ms=uptime_ms, attached_at=attached_at)
-
-
-def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
-    """Return the state that a compaction under rules 2 must carry, from the states of head branch and session."""
-    assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
-    return msgspec.structs.replace(
-        _common_values(head, branch, session),
-        rules=2,
         queue=queue,
         dormant=session.dormant,
         recorded=session.recorded,
@@ -235,5 +220,5 @@ def carried_state_of(head: str, branch: BranchState, session: SessionState, queu
 
 
 def can_build_carried_state(tree: Tree) -> bool:
-    """Whether a tree holds everything that a compaction under rules 2 must carry."""
+    """Whether a tree holds everything that a new compaction must carry."""
     return has_whole_queue(tree) and session_state(tree).uptime is not None

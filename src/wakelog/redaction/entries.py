@@ -19,7 +19,6 @@ from wakelog.decide.policy import RedactMode
 from wakelog.log.content import (
     BlobRef,
     ContentDelta,
-    Note,
     Prompt,
     Reply,
     Text,
@@ -31,34 +30,26 @@ from wakelog.log.content import (
     ToolResult,
 )
 from wakelog.log.entry import (
-    RULES_VERSION,
     Attention,
     AttentionResolved,
     Cancelled,
     CarriedState,
     Compaction,
     ContextEntry,
-    Custom,
     DamageNote,
     Envelope,
     Failed,
-    FaultReport,
     Head,
     InstructionSource,
     Label,
-    Message,
     ModelCall,
-    ModelChange,
     Origin,
     Partial,
     Queued,
     Resumed,
     SendFailed,
     Sent,
-    SessionRenamed,
-    Setting,
     Spawned,
-    Terminated,
     ToolStarted,
     UndeliveredReply,
 )
@@ -121,50 +112,22 @@ KEYS_ONLY: _Fields = {
 }
 """The fields in which only keys are redacted."""
 
-# The fields that workers under rules 1 redacted: replay of their entries must not redact more.
-_UNDER_RULES_1: _Fields = {
-    Message: ("message",),
-    Queued: ("message",),
-    Prompt: ("content",),
-    Reply: ("content", "model", "stop_reason"),
-    ToolResult: ("content",),
-    Note: ("content", "custom_type"),
-    Text: ("text",),
-    Thinking: ("thinking",),
-    ToolCall: ("name", "input"),
-    Partial: ("content", "error"),
-    FaultReport: ("kind", "message"),
-    Compaction: ("summary",),
-    Custom: ("custom_type", "content", "data"),
-    Failed: ("error",),
-    SessionRenamed: ("title",),
-    Label: ("label",),
-    Attention: ("reason", "refs"),
-    AttentionResolved: ("decision", "result"),
-    Cancelled: ("reason", "content"),
-    Terminated: ("reason",),
-    ModelChange: ("model",),
-    Setting: ("value",),
-    ContextEntry: ("params",),
-}
 
-
-def redact_entry(body: _Body, rules: int = RULES_VERSION, rule: RedactMode = "assignments") -> _Body:
+def redact_entry(body: _Body, rule: RedactMode = "assignments") -> _Body:
     """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
-    return _redacted_copy(body, rules, rule) if rule != "off" and _has_secret(body, rules, rule) else body
+    return _redacted_copy(body, rule) if rule != "off" and _has_secret(body, rule) else body
 
 
-def _has_secret(within: Any, rules: int, rule: RedactMode) -> bool:
+def _has_secret(within: Any, rule: RedactMode) -> bool:
     """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
-    fields = _SEARCHED_FIELDS if rules >= 2 else _SEARCHED_UNDER_RULES_1
     undone: list[Any] = [within]
     while undone:
         value = undone.pop()
-        searched = fields[type(value)]
+        searched = _SEARCHED_FIELDS[type(value)]
         if searched is not None:
             names, keys_only = searched
             undone += [found for name in names if (found := getattr(value, name))]
-            if keys_only and _has_secret([getattr(value, name) for name in keys_only], rules, "keys"):
+            if keys_only and _has_secret([getattr(value, name) for name in keys_only], "keys"):
                 return True
         elif isinstance(value, str):
             if holds_secret(value, rule):
@@ -184,30 +147,26 @@ class _SearchedFields(dict[type, tuple[tuple[str, ...], tuple[str, ...]] | None]
     Filled on first use. A `dict` is faster than a function with a cache, and every append needs it.
     """
 
-    def __init__(self, rules: int) -> None:
-        super().__init__()
-        self._rules = rules
-
     def __missing__(self, kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         if not issubclass(kind, msgspec.Struct):
             self[kind] = None
             return None
-        names, by_keys = redacted_fields(kind, self._rules), KEYS_ONLY.get(kind, ())
+        names, by_keys = redacted_fields(kind), KEYS_ONLY.get(kind, ())
         others = tuple(name for name in names if name not in by_keys)
         found = self[kind] = others, tuple(name for name in names if name in by_keys)
         return found
 
 
-_SEARCHED_FIELDS, _SEARCHED_UNDER_RULES_1 = _SearchedFields(RULES_VERSION), _SearchedFields(1)
+_SEARCHED_FIELDS = _SearchedFields()
 
 
-def _redacted_copy(body: _Body, rules: int, rule: RedactMode) -> _Body:
+def _redacted_copy(body: _Body, rule: RedactMode) -> _Body:
     """Return a copy without the secrets; the same object if it contains none."""
     changed = {}
     by_keys = KEYS_ONLY.get(type(body), ())
-    for name in redacted_fields(type(body), rules):
+    for name in redacted_fields(type(body)):
         value = getattr(body, name)
-        if value and (clean := _redact_field(value, rules, "keys" if name in by_keys else rule)) is not value:
+        if value and (clean := _redact_field(value, "keys" if name in by_keys else rule)) is not value:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_without_bound(body)}) if changed else body
 
@@ -219,10 +178,8 @@ def redact_identity(name: str, rule: RedactMode = "assignments") -> str:
 
 
 @cache
-def redacted_fields(kind: type[msgspec.Struct], rules: int = RULES_VERSION) -> tuple[str, ...]:
+def redacted_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     """Return the names of the fields of a type in which strings are redacted."""
-    if rules < 2:
-        return _UNDER_RULES_1.get(kind, ())
     exempt = {name for base, names in EXEMPT.items() if issubclass(kind, base) for name in names}
     fields = [field for field in msgspec.structs.fields(kind) if field.name not in exempt]
     return tuple(field.name for field in fields if _may_hold_text(field.type))
@@ -238,24 +195,24 @@ def _may_hold_text(hint: Any) -> bool:
     return kind is not Literal and hint not in _NO_TEXT
 
 
-def _redact_field(value: Any, rules: int, rule: RedactMode) -> Any:
+def _redact_field(value: Any, rule: RedactMode) -> Any:
     """Return a non-empty field value without secrets. By its type a sequence holds only structs or only JSON values."""
     if isinstance(value, str):
         found = redact(value, rule)
         return found.text if found.hits else value
     if isinstance(value, msgspec.Struct):
-        return _redacted_copy(value, rules, rule)
+        return _redacted_copy(value, rule)
     if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
-        return _redact_parts(value, rules, rule)
+        return _redact_parts(value, rule)
     if isinstance(value, _NUMBERS):
         return value
     clean, hits = redact_value(value, rule)
     return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
 
 
-def _redact_parts(parts: Any, rules: int, rule: RedactMode) -> Any:
+def _redact_parts(parts: Any, rule: RedactMode) -> Any:
     """Redact a list of structs. Signed thinking that contained a secret is left out: its signature is then invalid."""
-    clean = [(part, _redacted_copy(part, rules, rule)) for part in parts]
+    clean = [(part, _redacted_copy(part, rule)) for part in parts]
     if all(value is found for value, found in clean):
         return parts
     return tuple(found for value, found in clean if found is value or not _is_signed(value))

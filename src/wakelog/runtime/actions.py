@@ -127,15 +127,13 @@ async def deliver(step: Step, decision: Deliver) -> None:
 
 
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
-    """Call `send` with a channel; return a report of the exception it raised, or None. Under rules 1 it propagates.
+    """Call `send` with a channel; return a report of the exception it raised, or None.
 
     A channel that does not return in time raises `TimeoutError`: it must not hold the session for ever.
     """
     try:
         await _within_limit(send, channel)
-    except Exception as error:  # a channel may be any code, and raise anything
-        if step.rules_version < 2:
-            raise
+    except Exception as error:  # noqa: BLE001 - a channel may be any code, and raise anything
         return _fault_report(step, error)
     return None
 

@@ -16,7 +16,7 @@ import msgspec
 from wakelog.decide.policy import HookSettings
 from wakelog.errors import WakelogError
 from wakelog.log.content import ContentDelta
-from wakelog.log.entry import RULES_VERSION, ContextEntry, Entry, Queued
+from wakelog.log.entry import ContextEntry, Entry, Queued
 from wakelog.ports.runtime import Channel, Clock, HookContext, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
 from wakelog.session import Session
@@ -72,7 +72,6 @@ class Runtime(ABC):
         channels: Mapping[str, Channel],
         lease_s: float = LEASE_S,
         redacts_input: bool = True,
-        rules_version: int = RULES_VERSION,
     ) -> None:
         self.store = store
         self.clock = clock
@@ -83,8 +82,6 @@ class Runtime(ABC):
         self.observer = RunObserver()
         # False in replay: entries of a log were redacted before they were written.
         self.redacts_input = redacts_input
-        # The rules to decide and write by: the current ones, except in replays of entries that older ones wrote.
-        self.rules_version = rules_version
 
     def with_changes(self, **changes: Any) -> Self:
         """Return a copy with other attributes. A function replaces the method of its name."""

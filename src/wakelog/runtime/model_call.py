@@ -100,8 +100,6 @@ class _ModelCallRun:
     def _streaming_channels(self) -> dict[str, Channel]:
         """Return the channels to stream the reply to; one that waits for an earlier reply gets it later."""
         channels = {name: channel for name, channel in self.step.runtime.channels.items() if name in self.channel_names}
-        if self.step.rules_version < 2:
-            return channels
         return {name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}
 
     async def run(self) -> None:

@@ -53,11 +53,6 @@ class Step:
         return self.verdict.snapshot.policy
 
     @property
-    def rules_version(self) -> int:
-        """The version of the rules that this worker decides and writes by."""
-        return self.verdict.snapshot.rules_version
-
-    @property
     def header(self) -> SessionEntry:
         """The session header."""
         return self.tree.header
@@ -102,7 +97,7 @@ class Step:
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
-        return clip(valid_utf8(message))[0] if self.rules_version >= 2 else message
+        return clip(valid_utf8(message))[0]
 
     def with_cost(self, usage: Usage | None) -> Usage | None:
         """Return the usage of a model call, with its cost if the policy has a price."""
@@ -148,9 +143,7 @@ class Step:
 
 def decide_now(runtime: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:
     """Return what is to be done in a session now: by the worker that holds it, or by a new worker."""
-    return decide(
-        session.tree, runtime.clock.now_ms(), runtime.channel_names, runtime.rules_version, new_worker=new_worker
-    )
+    return decide(session.tree, runtime.clock.now_ms(), runtime.channel_names, new_worker=new_worker)
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:

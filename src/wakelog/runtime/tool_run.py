@@ -130,7 +130,7 @@ async def check_receipt(step: Step, decision: CheckReceipt) -> None:
     if tool is None:
         raise tools.missing_tool_error(call)
     # A redacted intent is not the one that the tool was started with, so a receipt for it proves nothing.
-    is_lost = step.rules_version >= 2 and step.policy.redacts and has_redaction_mark(call.intent)
+    is_lost = step.policy.redacts and has_redaction_mark(call.intent)
     answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.starts, call.intent))
     if isinstance(answer, ToolOutcome):
         _write_result(step, call, answer, None)

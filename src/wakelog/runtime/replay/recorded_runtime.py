@@ -63,7 +63,6 @@ class ReplayRuntime(Runtime):
             attached.holder,
             channels={name: _RecordedChannel(channels[name], self) for name in attached.channels},
             redacts_input=False,
-            rules_version=attached.rules,
         )
         self.recording = recording
         self.cancel = asyncio.Event()

@@ -69,9 +69,9 @@ async def replay(store: Store, session: Session | str) -> ReplayReport:
 async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str, MemoryChannel]) -> str:
     """Replay one worker until it leaves or is gone. Return why the replay cannot continue, or an empty text."""
     assert isinstance(attached.value, Activity)
-    if not 1 <= attached.value.rules <= RULES_VERSION:
-        written = f"written under rules {attached.value.rules}"
-        return f"line {again.position + 1}: {written}; this wakelog knows 1 to {RULES_VERSION}"
+    if attached.value.rules != RULES_VERSION:
+        written = f"written by a worker of rules {attached.value.rules}"
+        return f"line {again.position + 1}: {written}; this wakelog can replay rules {RULES_VERSION} only"
     runtime, place = ReplayRuntime(again, attached.value, channels), again.position
     waking = asyncio.ensure_future(wake(runtime, again.replayed_name))
     gone = asyncio.ensure_future(runtime.gone.wait())
