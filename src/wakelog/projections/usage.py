@@ -8,7 +8,8 @@ Rule 3: a compaction carries the sum. Sums of rules 1 include time after a worke
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -30,11 +31,40 @@ from wakelog.log.timestamps import elapsed_ms
 from wakelog.log.tree import Tree
 
 
+class PricedCall(msgspec.Struct, frozen=True):
+    """A model call whose cost is not in the log: what it used, the model that answered, and when."""
+
+    usage: Usage
+    provider: str | None
+    model: str | None
+    timestamp: str
+
+
+FindCost: TypeAlias = Callable[[PricedCall], int | None]
+"""Returns the cost of a call in millionths of a dollar, or None if the price of its model is not known."""
+
+
 class UsageTotal(msgspec.Struct, frozen=True):
-    """The number of model calls and their total usage. The cost is known only if that of every call is."""
+    """The number of model calls with figures and their total usage.
+
+    `usage.cost_micros` is known only if the cost of every call is. `known_cost_micros` is the sum of the known ones,
+    and `calls_without_cost` the number of the others. Replies without any figures are counted apart.
+    """
 
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
+    known_cost_micros: int = 0
+    calls_without_cost: int = 0
+    replies_without_usage: int = 0
+
+    def __add__(self, other: "UsageTotal") -> "UsageTotal":
+        return UsageTotal(
+            self.calls + other.calls,
+            self.usage + other.usage,
+            self.known_cost_micros + other.known_cost_micros,
+            self.calls_without_cost + other.calls_without_cost,
+            self.replies_without_usage + other.replies_without_usage,
+        )
 
 
 class BranchUsage(msgspec.Struct, frozen=True):
@@ -45,37 +75,38 @@ class BranchUsage(msgspec.Struct, frozen=True):
     exclusive: UsageTotal
 
 
-def usage(entries: Iterable[Entry]) -> UsageTotal:
-    """Return the sum over distinct model calls; entries may come from many branches and many sessions."""
-    found = {entry.id: spent for entry in entries if (spent := _usage_of(entry)) is not None}
-    total = Usage(cost_micros=0)
-    for spent in found.values():
-        total = total + spent
-    return UsageTotal(len(found), total)
+def usage(entries: Iterable[Entry], find_cost: FindCost | None = None) -> UsageTotal:
+    """Return the sum over distinct model calls; entries may come from many branches and many sessions.
+
+    `find_cost` returns the cost of a call whose entry has none.
+    """
+    found = {entry.id: spent for entry in entries if (spent := _usage_of(entry, find_cost)) is not None}
+    return sum(found.values(), UsageTotal())
 
 
 class UsageCounter:
     """Adds up the usage of many sessions. A call that several of them contain counts once in the total."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_cost: FindCost | None = None) -> None:
         self.total = UsageTotal()
+        self._find_cost = find_cost
         self._counted = IdTable()
 
     def add(self, entries: Iterable[Entry]) -> UsageTotal:
         """Count the entries of one session; return the usage of that session alone."""
         alone, fresh = UsageTotal(), self.total
         for entry in entries:
-            if (spent := _usage_of(entry)) is None:
+            if (spent := _usage_of(entry, self._find_cost)) is None:
                 continue
-            alone = UsageTotal(alone.calls + 1, alone.usage + spent)
+            alone = alone + spent
             if entry.id not in self._counted:
                 self._counted.add_ids([entry.id])
-                fresh = UsageTotal(fresh.calls + 1, fresh.usage + spent)
+                fresh = fresh + spent
         self.total = fresh
         return alone
 
 
-def usage_by_branch(tree: Tree) -> tuple[BranchUsage, ...]:
+def usage_by_branch(tree: Tree, find_cost: FindCost | None = None) -> tuple[BranchUsage, ...]:
     """Return the usage of each branch, in total and for the entries that only this branch has."""
     branches = {leaf: tree.branch(leaf) for leaf in tree.branch_ends()}
     paths = {
@@ -83,18 +114,29 @@ def usage_by_branch(tree: Tree) -> tuple[BranchUsage, ...]:
     }
     holders = Counter(entry.id for path in paths.values() for entry in path)
     return tuple(
-        BranchUsage(leaf, usage(path), usage(entry for entry in path if holders[entry.id] == 1))
+        BranchUsage(leaf, usage(path, find_cost), usage((each for each in path if holders[each.id] == 1), find_cost))
         for leaf, path in paths.items()
     )
 
 
-def _usage_of(entry: Entry) -> Usage | None:
+def _usage_of(entry: Entry, find_cost: FindCost | None) -> UsageTotal | None:
+    """Return the usage of one model call; None if the entry is not the end of one."""
     match entry.value:
-        case Message(message=Reply(usage=Usage() as usage)):
-            return usage
-        case Compaction(usage=Usage() as usage) | Partial(usage=Usage() as usage):
-            return usage
+        case Message(message=Reply(usage=None)):
+            return UsageTotal(replies_without_usage=1)
+        case Message(message=Reply(usage=Usage() as used, provider=provider, model=model)):
+            return _total_of(PricedCall(used, provider, model, entry.value.timestamp), find_cost)
+        case Compaction(usage=Usage() as used) | Partial(usage=Usage() as used):
+            return _total_of(PricedCall(used, None, None, entry.value.timestamp), find_cost)
     return None
+
+
+def _total_of(call: PricedCall, find_cost: FindCost | None) -> UsageTotal:
+    cost = call.usage.cost_micros
+    if cost is None and find_cost is not None:
+        cost = find_cost(call)
+    used = msgspec.structs.replace(call.usage, cost_micros=cost)
+    return UsageTotal(1, used, cost or 0, int(cost is None))
 
 
 class Uptime(msgspec.Struct, frozen=True):
@@ -176,16 +218,3 @@ def _is_written_by_worker(value: Body, reruns: set[str]) -> bool:
         case Message(message=ToolResult()):
             return True
     return isinstance(value, ModelCall | ToolStarted | Partial | Sent)
-
-
-def uptime_of_rules_1(entries: Iterable[Entry]) -> tuple[int, str | None]:
-    """Return the sum and the last attach time as workers under rules 1 computed them; replay writes them again."""
-    total_ms, attached_at = 0, None
-    for entry in entries:
-        match entry.value:
-            case Compaction(state=CarriedState(uptime_ms=before, attached_at=since)):
-                total_ms, attached_at = before, since
-            case Activity(event=event, timestamp=now):
-                total_ms += elapsed_ms(attached_at, now) if attached_at is not None else 0
-                attached_at = now if event == "attached" else None
-    return total_ms, attached_at

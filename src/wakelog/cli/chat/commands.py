@@ -18,6 +18,7 @@ from wakelog.app.addresses import find_entry, find_session
 from wakelog.app.approvals import require_approval, tools_without_approval
 from wakelog.app.entry_names import entry_name
 from wakelog.app.event_loop import contact_no_servers
+from wakelog.app.prices import PriceTable
 from wakelog.app.settings import Overrides, apply_settings, checked_model
 from wakelog.app.stores import StoreLocation
 from wakelog.cli.chat.runner import SessionRunner
@@ -351,14 +352,13 @@ def _context(chat: ChatContext, _: str) -> None:
     log = session.read()
     branch = log.tree.branch()
     built = build_context(branch, policy_in_force(branch_state(branch).context).strategy)
-    _print_lines(
-        chat, context_lines(chat.view.look, log, built, estimate_other_tokens(built, branch)), f"context {session.name}"
-    )
+    others = estimate_other_tokens(session.store.blobs, built, branch)
+    _print_lines(chat, context_lines(chat.view.look, log, built, others), f"context {session.name}")
 
 
 def _usage(chat: ChatContext, _: str) -> None:
     session = _require_session(chat)
-    _print_lines(chat, usage_lines(session.read()), f"usage {session.name}")
+    _print_lines(chat, usage_lines(session.read(), PriceTable.from_config().find_cost), f"usage {session.name}")
 
 
 def _help(chat: ChatContext, _: str) -> None:

@@ -19,11 +19,11 @@ from wakelog.cli.ui.terminal import TerminalStyle, clip, fit_end, fit_start, tex
 from wakelog.decide.policy import policy_in_force
 from wakelog.log.content import Usage
 from wakelog.log.timestamps import parse_ms
-from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import build_context
 from wakelog.projections.session_state import session_state
 from wakelog.providers import format_model
+from wakelog.session import Session
 
 _BLOCK_LINES = 8
 _TOOLS_MAX = 6
@@ -125,17 +125,18 @@ class StatusFigures(msgspec.Struct, frozen=True):
     calls: int = 0
 
 
-def status_figures(name: str, tree: Tree) -> StatusFigures:
+def status_figures(session: Session) -> StatusFigures:
     """Return the figures of a session."""
+    tree = session.tree
     branch, whole = tree.branch(), session_state(tree)
     state = branch_state(branch)
     policy = policy_in_force(state.context)
     built = build_context(branch, policy.strategy)
     return StatusFigures(
-        name=name,
+        name=session.name,
         title=whole.title or "",
         model=format_model(state.provider, state.model),
-        tokens=built.tokens + sum(estimate_other_tokens(built, branch).values()),
+        tokens=built.tokens + sum(estimate_other_tokens(session.store.blobs, built, branch).values()),
         compact_at=policy.compact_at,
         spent=whole.usage,
         calls=whole.calls,

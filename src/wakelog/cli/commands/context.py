@@ -3,6 +3,7 @@
 import click
 
 from wakelog.app.addresses import find_node, find_session, read_log_of
+from wakelog.app.prices import PriceTable
 from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
 from wakelog.cli.ui.errors import exit_if_damaged
@@ -70,7 +71,8 @@ def context(
             }
         )
     else:
-        put_pages(shared, context_lines(style_of(shared.color), log, built, estimate_other_tokens(built, branch)))
+        others = estimate_other_tokens(address.store.blobs, built, branch)
+        put_pages(shared, context_lines(style_of(shared.color), log, built, others))
     exit_if_damaged(address.ref, log.damage)
 
 
@@ -98,21 +100,22 @@ def usage(shared: SharedOptions, session: str | None, *, everything: bool) -> No
         _put_usage_of_all(shared)
         return
     address = find_session(shared.store_url, session)
-    log = read_log(address.store, address.name)
+    log, prices = read_log(address.store, address.name), PriceTable.from_config()
     if shared.json:
         parts = [
             {"leaf": branch.leaf, **_usage_values(branch.total), "alone": _usage_values(branch.exclusive)}
-            for branch in usage_by_branch(log.tree)
+            for branch in usage_by_branch(log.tree, prices.find_cost)
         ]
-        put_json({**_usage_values(add_up(log.entries)), "branches": parts})
+        total = _usage_values(add_up(log.entries, prices.find_cost))
+        put_json({**total, "prices": prices.description, "branches": parts})
     else:
-        put_text(usage_lines(log))
+        put_text([*usage_lines(log, prices.find_cost), *_price_lines(shared, prices)])
     exit_if_damaged(address.ref, log.damage)
 
 
 def _put_usage_of_all(shared: SharedOptions) -> None:
-    place = StoreLocation(shared.store_url)
-    counter, totals, damage = UsageCounter(), {}, []
+    place, prices = StoreLocation(shared.store_url), PriceTable.from_config()
+    counter, totals, damage = UsageCounter(prices.find_cost), {}, []
     for stat in place.store.sessions():
         scan = scan_log(place.store, stat.name)
         totals[stat.name] = counter.add(
@@ -121,10 +124,15 @@ def _put_usage_of_all(shared: SharedOptions) -> None:
         damage += with_session_name(scan.damage, stat.name)
     if shared.json:
         sessions = [{"name": name, **_usage_values(total)} for name, total in totals.items()]
-        put_json({**_usage_values(counter.total), "sessions": sessions})
+        put_json({**_usage_values(counter.total), "prices": prices.description, "sessions": sessions})
     else:
-        put_text(all_usage_lines(totals, counter.total))
+        put_text([*all_usage_lines(totals, counter.total), *_price_lines(shared, prices)])
     exit_if_damaged(place.display_url, damage)
+
+
+def _price_lines(shared: SharedOptions, prices: PriceTable) -> list[str]:
+    """Return the line that says which prices were applied to calls whose cost is not in the log."""
+    return [style_of(shared.color).paint("dim", prices.description)] if prices.was_asked else []
 
 
 def _usage_values(spent: UsageTotal) -> dict[str, int | None]:
@@ -136,4 +144,7 @@ def _usage_values(spent: UsageTotal) -> dict[str, int | None]:
         "cacheRead": used.cache_read_tokens,
         "cacheWrite": used.cache_write_tokens,
         "cost": used.cost_micros,
+        "knownCost": spent.known_cost_micros,
+        "callsWithoutCost": spent.calls_without_cost,
+        "repliesWithoutUsage": spent.replies_without_usage,
     }

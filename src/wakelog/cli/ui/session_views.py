@@ -3,7 +3,7 @@
 In the tree, a chain stays in its column; only a fork opens a new column, so that a session of ten thousand entries is a
 list and not a staircase. Side branches come first; the continuing branch (the active one, if it passes here) follows
 below them. The tree is walked with a stack, because a log may be deeper than the recursion limit. Token counts of
-instructions, tools and injected text are estimated from blob sizes; no blob is read.
+instructions and injected text are estimated from blob sizes, those of tools from what a request says of them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,29 +16,45 @@ from wakelog.cli.ui.quantities import age_text, now_ms, plural
 from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
 from wakelog.cli.ui.terminal import TerminalStyle, clip, pad, text_width
 from wakelog.cli.ui.transcripts import annotation_line, key_argument, speaker_of
+from wakelog.errors import WakelogError
 from wakelog.log.codec import canonical_json
-from wakelog.log.content import Reply, ToolCall, ToolResult
+from wakelog.log.content import BlobRef, Reply, ToolCall, ToolResult
 from wakelog.log.entry import ContextEntry, Entry, Message, ModelCall
 from wakelog.log.tree import Branch, Tree
+from wakelog.ports.stores import Blobs
 from wakelog.projections.context import Context, ContextMessage, message_tokens
 from wakelog.projections.transcript import TranscriptRow, parts_text, transcript
-from wakelog.projections.usage import UsageTotal, usage_by_branch
+from wakelog.projections.usage import FindCost, UsageTotal, usage_by_branch
 from wakelog.projections.usage import usage as add_up
 from wakelog.reading import Log
+from wakelog.runtime.model_request import declared_tools
 
 
-def estimate_other_tokens(built: Context, branch: Branch) -> dict[str, int]:
+def estimate_other_tokens(blobs: Blobs, built: Context, branch: Branch) -> dict[str, int]:
     """Return the estimated tokens of instructions, tools and injected text (bytes / 4); absent ones are left out."""
     calls = (annotation.value for annotation in reversed(branch.annotations) if isinstance(annotation.value, ModelCall))
     call = next((call for call in calls if call.purpose == "reply"), None)
     sizes = {
         "instructions": built.system.bytes if built.system is not None else 0,
-        "tools": built.tools.bytes if built.tools is not None else 0,
+        "tools": _sent_tool_bytes(blobs, built.tools) if built.tools is not None else 0,
         "injected at the last call": sum(blob.bytes for blob in call.injected) if call is not None else 0,
     }
     return {what: -(-size // 4) for what, size in sizes.items() if size}
 
 
+def _sent_tool_bytes(blobs: Blobs, ref: BlobRef) -> int:
+    """Return the size of what a request says of the tools; the stored declarations have more, such as sub-agents.
+
+    0 if they cannot be read: `verify` reports that, and an estimate must not fail.
+    """
+    try:
+        declared = declared_tools(blobs, ref)
+    except WakelogError:
+        return 0
+    return len(canonical_json([{key: tool.get(key) for key in _SENT_OF_TOOL} for tool in declared]))
+
+
+_SENT_OF_TOOL = ("name", "description", "schema")
 _MESSAGE_LINES = 3
 """Number of lines shown of a message."""
 
@@ -87,10 +103,10 @@ def _context_heading(look: TerminalStyle, names: EntryNames, entry_id: str, mess
     return f"{look.paint('dim', f'{visible(names.of(entry_id)):>4}')}  {speaker}  {tokens}"
 
 
-def usage_lines(log: Log) -> Iterator[str]:
+def usage_lines(log: Log, find_cost: FindCost) -> Iterator[str]:
     """Yield the total usage, and that of each branch if there are several."""
-    yield _usage_line(log.name, add_up(log.entries))
-    branches, names = usage_by_branch(log.tree), EntryNames(log.tree)
+    yield _usage_line(log.name, add_up(log.entries, find_cost))
+    branches, names = usage_by_branch(log.tree, find_cost), EntryNames(log.tree)
     for branch in branches if len(branches) > 1 else ():
         yield _usage_line(f"  branch {visible(names.of(branch.leaf))}", branch.total)
 
@@ -98,17 +114,31 @@ def usage_lines(log: Log) -> Iterator[str]:
 def all_usage_lines(totals: Mapping[str, UsageTotal], total: UsageTotal) -> Iterator[str]:
     """Yield the usage of each session that has any, and the total, in which a call of several sessions counts once."""
     for name, spent in totals.items():
-        if spent.calls:
+        if spent.calls or spent.replies_without_usage:
             yield _usage_line(visible(name), spent)
     repeated = sum(spent.calls for spent in totals.values()) - total.calls
     yield _usage_line("total", total) + (f"; {plural(repeated, 'repeated call')} not counted" if repeated else "")
 
 
 def _usage_line(what: str, spent: UsageTotal) -> str:
-    used = spent.usage
-    cost = "price unknown" if used.cost_micros is None else f"${used.cost_micros / 1_000_000:.4f}"
+    used, silent = spent.usage, plural(spent.replies_without_usage, "reply", "replies")
+    if not spent.calls:
+        return f"{what}: " + (f"{silent} without usage figures" if spent.replies_without_usage else "no model calls")
     tokens = f"{used.input_tokens:,} in, {used.output_tokens:,} out, {used.cache_read_tokens:,} from cache"
-    return f"{what}: {plural(spent.calls, 'call')}, {tokens}, {cost}"
+    rest = f"; {silent} without usage figures" if spent.replies_without_usage else ""
+    return f"{what}: {plural(spent.calls, 'call')}, {tokens}, {_cost_text(spent)}{rest}"
+
+
+def _cost_text(spent: UsageTotal) -> str:
+    """Return the known cost, and for how many calls no price is known."""
+    if spent.calls_without_cost == spent.calls:
+        return "price unknown"
+    known = f"${spent.known_cost_micros / 1_000_000:.4f}"
+    return (
+        f"{known} and {plural(spent.calls_without_cost, 'call')} of unknown price"
+        if spent.calls_without_cost
+        else known
+    )
 
 
 _GRAPH_MAX = 40
