@@ -21,6 +21,7 @@ import msgspec
 from wakelog.app.event_loop import run_in_daemon_thread
 from wakelog.app.models import check_session_model, open_provider_lazily, prepare_model
 from wakelog.app.notices import OutputClosed
+from wakelog.app.settings import configure_if_never_run
 from wakelog.app.stores import StoreLocation, lock_wait, open_trusted_store
 from wakelog.app.watch import TERMINAL_CHANNEL, EntryReporter, Renderer, WatchedChannel
 from wakelog.decide.decisions import Await, Idle
@@ -38,7 +39,7 @@ from wakelog.runtime.checks import check_files
 from wakelog.runtime.interface import Runtime
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.user_actions import has_failed_turn, request_cancel, retry_turn
-from wakelog.runtime.wake import WakeReport, wake
+from wakelog.runtime.wake import WakeReport, next_decision, wake
 from wakelog.session import Session
 from wakelog.stores import open_catalog
 from wakelog.tools.mcp import ServerPool
@@ -215,6 +216,8 @@ class BatchWake:
             if row.state == "failed" and has_failed_turn(session):
                 await run_in_daemon_thread(lambda: check_session_model(session))
                 retry_turn(session)
+            decision = next_decision(runtime_for(session.store), session)
+            await run_in_daemon_thread(lambda: configure_if_never_run(session, decision))
             run = SessionRun(session, self._renderer_for(session), session.last_seq, self._place.url)
             self._running.add(run)
             try:

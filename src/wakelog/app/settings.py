@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from wakelog.app.agent import Agent, check_model_policy
-from wakelog.app.event_loop import ListedTools
+from wakelog.app.event_loop import EventLoopRunner, ListedTools
 from wakelog.app.models import ModelChoice, check_model_choice, check_model_quickly
 from wakelog.app.notices import notify
 from wakelog.config import AgentPlan, Config, load_config, plan_agent
 from wakelog.config.schema import DEFAULT_AGENT
 from wakelog.config.validation import TOOL_NAMES, quoted
+from wakelog.decide.decisions import Decision
 from wakelog.decide.policy import Approval, Policy, policy_in_force, stored_policy
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.codec import canonical_json
@@ -28,7 +29,7 @@ from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.providers import check_provider_name, split_model
 from wakelog.redaction.redactor import redact, redact_value
-from wakelog.runtime.checks import check_files, check_store_files
+from wakelog.runtime.checks import check_files, check_store_files, needs_model
 from wakelog.runtime.context_entry import (
     ABSENT_SERVERS,
     Instructions,
@@ -199,11 +200,15 @@ def _subagent_profile(plan: AgentPlan, overrides: Overrides) -> SubagentProfile:
 
 def _default_model(cwd: str, agent: str | None) -> str:
     """Return the configured model. `UsageError` if there is none; there is no built-in default."""
-    config = load_config(cwd, os.environ).require_valid()
-    found = plan_agent(config, agent or config.agent).model
+    found = _configured_model(cwd, agent)
     if found is None:
         raise UsageError("no model is set", hint=_MODEL_HINT)
     return found
+
+
+def _configured_model(cwd: str, agent: str | None) -> str | None:
+    config = load_config(cwd, os.environ).require_valid()
+    return plan_agent(config, agent or config.agent).model
 
 
 # ── existing sessions ────────────────────────────────────────────────────────────────────────────
@@ -236,6 +241,19 @@ def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools
     if canonical_json(context) != canonical_json(state.context.without_envelope):
         _check_not_running(session)
         session.append(context)
+
+
+def configure_if_never_run(session: Session, decision: Decision | None) -> None:
+    """Append the configured settings of its agent to a session that has none and is about to call a model.
+
+    `new` and `append` make such a session. One that names a model has all it needs, and keeps it.
+    """
+    state, header = branch_state(session.branch()), session.tree.header
+    if state.context is not None or state.model is not None or decision is None or not needs_model(decision):
+        return
+    if _configured_model(header.cwd, header.agent or None) is not None:
+        with EventLoopRunner() as loop:
+            apply_settings(session, Overrides(), loop.list_tools)
 
 
 def _model_in_force(session: Session, state: BranchState) -> str:

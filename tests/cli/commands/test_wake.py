@@ -103,8 +103,22 @@ def test_all(shell, store, script):
     assert again.code == 6
 
 
-def test_a_model_that_cannot_be_asked_changes_nothing(shell, store):
+@pytest.mark.parametrize("address", ["crab_me_1", "--all"])
+def test_a_session_of_a_configured_agent_is_woken(shell, mine, script, monkeypatch, address):
+    """RUN-15, law 2: `new`, `append`, `wake`: the configuration creates the first `context` entry of the session."""
+    monkeypatch.delenv("WAKELOG_MODEL")
+    mine(f'[agents.crab]\nmodel = "{script({"text": "Here I am."})}"\nsystem = "Be brief."\n')
+    assert shell.process("new", "--agent", "crab", "--sender", "me").out == "crab_me_1\n"
+    shell.process("append", "crab_me_1", "What can you do?")
+    answer = shell.process("wake", address)
+    assert (answer.code, "Here I am." in answer.out) == (0, True)
+    assert shell("export", "crab_me_1").raw.count(b'"type":"context"') == 1
+    assert shell.process("wake", address).code == 0
+
+
+def test_a_model_that_cannot_be_asked_changes_nothing(shell, store, monkeypatch):
     """RUN-2: nothing is written by an attempt that cannot succeed, however often a timer makes it."""
+    monkeypatch.delenv("WAKELOG_MODEL")
     nobody = Session.create(store, agent="nobody")
     nobody.say("Is anybody there?")
     keyless = unanswered_session(store, "anthropic:x")

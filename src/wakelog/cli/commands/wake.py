@@ -13,7 +13,8 @@ import click
 
 from wakelog.app.addresses import find_session
 from wakelog.app.models import check_session_model
-from wakelog.app.runner import BatchWake, RunOutcome, WakeResult
+from wakelog.app.runner import BatchWake, RunOutcome, WakeResult, runtime_for
+from wakelog.app.settings import configure_if_never_run
 from wakelog.app.stores import StoreLocation, mark_exposure_reported
 from wakelog.cli.ui.errors import FAILED, INTERRUPTED, NEEDS_ATTENTION, UNTRUSTED, note, report_error
 from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
@@ -24,6 +25,7 @@ from wakelog.errors import Conflict, Untrusted, UsageError
 from wakelog.ports.catalogs import SessionRow
 from wakelog.runtime.checks import check_files
 from wakelog.runtime.user_actions import has_failed_turn, retry_turn
+from wakelog.runtime.wake import next_decision
 from wakelog.session import Session
 
 # States with possibly pending work. It is not known for a log that is damaged, unreadable or not summarised.
@@ -92,6 +94,8 @@ def _wake_one(shared: SharedOptions, session: str, *, retrying: bool, quiet: boo
         check_files(found)
         check_session_model(found)
         retry_turn(found)
+    check_files(found)
+    configure_if_never_run(found, next_decision(runtime_for(address.store), found))
     wake_and_exit(shared, found, quiet=quiet, ref=address.ref)
 
 
