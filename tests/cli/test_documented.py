@@ -74,7 +74,7 @@ def is_stored_entry(name, row):
 # Lists and objects whose content the page describes elsewhere.
 ELSEWHERE = re.compile(
     r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|findings\[\]\.entries\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
-    r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost)"
+    r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost|knownCost|callsWithoutCost|repliesWithoutUsage)"
 )
 
 

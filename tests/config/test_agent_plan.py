@@ -134,3 +134,10 @@ def test_the_names_that_are_checked_are_those_that_exist():
     assert set(TOOL_NAMES) > {"read", "shell", "agent"}
     assert keys_of(Price) == keys_of(PriceConfig)
     assert msgspec.structs.fields(McpServer)
+
+
+def test_memory_is_off_unless_it_is_switched_on():
+    """VIEW-7: texts of other sessions reach the model only where a person has asked for it."""
+    assert [hook.name for hook in agent_policy(AgentConfig()).hooks] == ["environment", "agents"]
+    asked_for = agent_policy(AgentConfig(hooks={"memory": True}))
+    assert [hook.name for hook in asked_for.hooks] == ["environment", "memory", "agents"]

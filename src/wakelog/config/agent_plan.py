@@ -80,8 +80,11 @@ def agent_policy(agent: AgentConfig, *, price: Price | None = None, known: Seque
 
 
 def _hook_settings(agent: AgentConfig) -> dict[str, HookSetting]:
-    """Return the built-in hooks, each on unless switched off, then the user's own in the order of the file."""
-    return {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
+    """Return the built-in hooks with their defaults, then the user's own in the order of the file.
+
+    `memory` is off unless it is switched on: it gives texts of other sessions to the model.
+    """
+    return {name: agent.hooks.get(name, name != "memory") for name in HOOK_NAMES} | agent.hooks
 
 
 def _hook(name: str, setting: HookSetting, known: Sequence[Mapping[str, str]]) -> HookSettings:
@@ -168,5 +171,4 @@ def _with_defaults(agent: AgentConfig) -> dict[str, Any]:
     table = msgspec.structs.asdict(agent)
     if agent.system_file is not None:
         del table["system"]
-    hooks = {name: agent.hooks.get(name, True) for name in HOOK_NAMES} | agent.hooks
-    return table | {"approvals": agent_policy(agent).approvals, "hooks": hooks}
+    return table | {"approvals": agent_policy(agent).approvals, "hooks": _hook_settings(agent)}

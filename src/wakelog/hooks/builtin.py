@@ -89,6 +89,9 @@ OpenCatalog: TypeAlias = Callable[[], AbstractContextManager[Catalog]]
 """Opens a catalog for one search, in the thread that searches."""
 
 
+_MEMORY_BEGIN, _MEMORY_END = "<earlier-sessions>", "</earlier-sessions>"
+
+
 class MemoryHook:
     """See `ports.Hook`. Searches in a separate thread: catalogs are synchronous and may have much to read."""
 
@@ -104,7 +107,7 @@ class MemoryHook:
             rank_hits(await asyncio.to_thread(self._search, wanted, occasion), own=occasion.session) if wanted else ()
         )
         lines = [f"- {hit.name}:{hit.entry}: {_plain_excerpt(hit.excerpt)}" for hit in best[:_HITS_MAX]]
-        return "\n".join(["<earlier-sessions>", *lines, "</earlier-sessions>"]) if lines else ""
+        return "\n".join([_MEMORY_BEGIN, *lines, _MEMORY_END]) if lines else ""
 
     def _search(self, words: Sequence[str], occasion: HookContext) -> list[Sequence[SearchHit]]:
         with self._catalog() as catalog:
@@ -112,6 +115,14 @@ class MemoryHook:
             found = [catalog.search(_query(word, occasion), limit=_HITS_PER_WORD_MAX) for word in words]
             ours = {name for name in _session_names(found) if _has_same_pair(catalog, name, occasion)}
         return [[hit for hit in hits if hit.name in ours] for hits in found]
+
+
+def recalled_sessions(text: str) -> tuple[str, ...]:
+    """Return the names of the earlier sessions in a text that the memory hook made; none for any other text."""
+    first, *lines = text.split("\n")
+    if first != _MEMORY_BEGIN:
+        return ()
+    return tuple(dict.fromkeys(line.removeprefix("- ").partition(":")[0] for line in lines if line != _MEMORY_END))
 
 
 def search_words(prompt: str) -> list[str]:

@@ -1,5 +1,7 @@
 """`show`, `context`, `tree`, `usage`, `tail`: the same log, read in different ways (VIEW-1 to VIEW-4, VIEW-8)."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -129,15 +131,20 @@ def test_context_json(shell, story):
 
 
 def test_context_counts_the_whole_request(shell, story):
-    """VIEW-4: instructions, tools and injected text count as messages do; a long message has its size."""
-    four, eight = (BlobRef(digest="sha256:" + sign * 64, bytes=size) for sign, size in (("0", 4), ("1", 29)))
-    story.session.append(ContextEntry(system=four, tools=eight))
+    """VIEW-4: instructions, tools and injected text count as messages do; a long message has its size.
+
+    Of a declared tool only what a request says of it counts, not the sub-agents that are stored with it.
+    """
+    four = BlobRef(digest="sha256:" + "0" * 64, bytes=4)
+    declared = [{"name": "x", "description": "", "schema": {}, "replay": "safe", "agents": "a" * 90_000}]
+    tools = story.store.blobs.put(msgspec.json.encode(declared), "application/json")
+    story.session.append(ContextEntry(system=four, tools=tools))
     story.user("abcd\n" + "line\n" * 9)
     story.session.append(ModelCall(reply_id="r", injected=(four, four)))
     shown = shell("context", "crab_user_1").out
-    assert "1 message · about 24 tokens · full" in shown
+    assert "1 message · about 27 tokens · full" in shown
     assert "instructions  1 token\n" in shown
-    assert "tools  8 tokens\n" in shown
+    assert "tools  11 tokens\n" in shown
     assert "injected at the last call  2 tokens\n" in shown
     assert "      abcd\n      line\n      line\n      … 7 more lines\n" in shown
 
@@ -200,11 +207,50 @@ def test_usage_counts_each_call_once(shell, story):
     story.reply("e", at=first.id, usage=Usage(input_tokens=1, cost_micros=1))
     used = shell("usage", "crab_user_1", "--json").json
     branches = used.pop("branches")
-    assert used == {"calls": 3, "input": 14, "output": 1, "cacheRead": 7, "cacheWrite": 0, "cost": 8}
+    tokens = {"calls": 3, "input": 14, "output": 1, "cacheRead": 7, "cacheWrite": 0}
+    assert {key: used[key] for key in tokens} == tokens
+    assert (used["cost"], used["knownCost"], used["callsWithoutCost"], used["repliesWithoutUsage"]) == (8, 8, 0, 0)
     assert [(branch["calls"], branch["cost"], branch["alone"]["cost"]) for branch in branches] == [(2, 7, 7), (1, 1, 1)]
     story.reply("f", usage=Usage(input_tokens=1))
-    assert shell("usage", "crab_user_1", "--json").json["cost"] is None
-    assert "price unknown" in shell("usage", "crab_user_1").out
+    used = shell("usage", "crab_user_1", "--json").json
+    assert (used["cost"], used["knownCost"], used["callsWithoutCost"]) == (None, 8, 1)
+    assert "$0.0000 and 1 call of unknown price" in shell("usage", "crab_user_1").out
+
+
+def test_usage_says_what_is_not_known(shell, story):
+    """VIEW-8: replies without figures are not "0 calls, $0", and a session without any says so."""
+    assert shell("usage", "crab_user_1").out == "crab_user_1: no model calls\n"
+    story.user("a")
+    story.reply("b", usage=None)
+    assert shell("usage", "crab_user_1").out == "crab_user_1: 1 reply without usage figures\n"
+    story.reply("c", usage=Usage(input_tokens=1), model="none-such")
+    out = shell("usage", "crab_user_1").out
+    assert "1 call, 1 in, 0 out, 0 from cache, price unknown; 1 reply without usage figures" in out
+
+
+def _reply(story, usage, provider, model):
+    story.session.append(Message(message=Reply(content="b", usage=usage, provider=provider, model=model)))
+
+
+def test_prices_are_applied_when_usage_is_shown_and_never_written(shell, story):
+    """VIEW-8: the cost of a known model is found in the price table, whose date is shown; the log stays as it is."""
+    story.user("a")
+    spent = Usage(input_tokens=1_000_000, output_tokens=100_000, cache_read_tokens=1_000_000)
+    _reply(story, spent, "anthropic", "claude-sonnet-4-5-20250929")
+    before = (shell.store / "crab_user_1.jsonl").read_bytes()
+    used = shell("usage", "crab_user_1", "--json").json
+    assert used["cost"] == used["knownCost"] > 1_000_000
+    assert re.search(r"prices of genai-prices [\d.]+, the newest from \d{4}-\d\d-\d\d", used["prices"])
+    assert used["prices"] in shell("usage", "crab_user_1").out
+    assert (shell.store / "crab_user_1.jsonl").read_bytes() == before
+
+
+def test_configured_prices_are_applied_to_calls_without_a_cost(shell, story, mine):
+    """VIEW-8: a price of the configuration holds for calls that other programs recorded, too."""
+    story.user("a")
+    _reply(story, Usage(input_tokens=2_000_000), "openai", "gpt-none")
+    mine('[prices."openai:gpt-none"]\ninput = 1.5\n')
+    assert shell("usage", "crab_user_1", "--json").json["cost"] == 3_000_000
 
 
 def test_tail_prints_the_last_entries_in_the_order_of_the_log(shell, story):

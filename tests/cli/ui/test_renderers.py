@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from wakelog.cli.ui.renderers import RetryNotices
-from wakelog.log.content import Prompt
+from wakelog.cli.ui.renderers import RecallNotices, RetryNotices
+from wakelog.log.content import BlobRef, Prompt
 from wakelog.log.entry import Cancelled, Compaction, Entry, Failed, FaultReport, Head, Message, ModelCall
+from wakelog.stores.memory import MemoryStore
 
 HERE = "crab_user_1"
 FAULT = Failed(reason="call", error=FaultReport(kind="connection", message="nobody there", retryable=True))
@@ -67,3 +68,16 @@ def test_sessions_are_counted_separately(tries):
     heard(tries, FAULT, FAULT)
     assert heard(tries, CALL, FAULT, CALL, session="crab_user_2")[-1] == "retrying (attempt 2)"
     assert heard(tries, CALL) == ["retrying (attempt 3)"]
+
+
+def test_passages_of_earlier_sessions_are_announced_once():
+    """VIEW-7: a person sees when the model gets passages of other sessions, and which sessions they are from."""
+    blobs = MemoryStore().blobs
+    recalled = blobs.put(
+        b"<earlier-sessions>\n- crab_a_1:7: the fix\n- crab_a_1:9: more\n- crab_b_2:1: x\n</earlier-sessions>"
+    )
+    others = blobs.put(b"<environment>\n- crab_a_1: not a passage\n</environment>")
+    given = ModelCall(reply_id="r", injected=(others, recalled))
+    missing = ModelCall(reply_id="r", injected=(BlobRef(digest="sha256:" + "0" * 64, bytes=3),))
+    told = heard(RecallNotices(blobs), CALL, given, given, ModelCall(reply_id="r", injected=(others,)), missing)
+    assert told == ["", "the model was given passages of 2 earlier sessions: crab_a_1, crab_b_2", "", "", ""]

@@ -12,7 +12,7 @@ import msgspec
 
 from wakelog.cli.chat.items import Decision, Item, Notice, ReplyAssembler, RunningTool, ToolUse, UserMessage
 from wakelog.cli.ui.quantities import plural
-from wakelog.cli.ui.renderers import RetryNotices
+from wakelog.cli.ui.renderers import RecallNotices, RetryNotices
 from wakelog.log.content import BaseMessage, ContentDelta, Note, Prompt, Reply, TextDelta, ToolCall, ToolResult
 from wakelog.log.entry import (
     Attention,
@@ -35,6 +35,7 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.log.tree import Branch, Tree
+from wakelog.ports.stores import Blobs
 from wakelog.projections.context_changes import describe_context
 from wakelog.projections.queue import waiting_messages
 from wakelog.providers import format_model
@@ -47,7 +48,7 @@ ToolCallKey = tuple[str, str, str]
 class ChatTranscript:
     """One session as a chat displays it, with the tools of its sub-agents."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, blobs: Blobs | None = None) -> None:
         self._session = session
         self._open_replies: dict[str, ReplyAssembler] = {}
         self._early_pieces: dict[str, list[ContentDelta]] = {}
@@ -55,6 +56,7 @@ class ChatTranscript:
         self._running_calls: dict[str, ToolCallKey] = {}
         self._questions: dict[str, ToolCallKey] = {}
         self._retries = RetryNotices()
+        self._recalls = RecallNotices(blobs) if blobs is not None else None
         self.tools: dict[ToolCallKey, RunningTool] = {}
         self.queue: dict[str, Queued] = {}
         self.compacting = False
@@ -163,8 +165,9 @@ class ChatTranscript:
                     self.queue[entry.id] = entry.value
                 return []
             case ModelCall(reply_id=reply_id, purpose=purpose, queued_id=queued_id):
-                again = [Notice(retry_notice, "dim")] if retry_notice else []
-                return [*again, *self._model_call(reply_id, purpose, queued_id)]
+                recall_notice = self._recalls.on_entry(self._session, entry) if self._recalls is not None else ""
+                notices = [Notice(text, "dim") for text in (retry_notice, recall_notice) if text]
+                return [*notices, *self._model_call(reply_id, purpose, queued_id)]
             case Failed() if retry_notice:
                 return [*self._finish_replies(), Notice(retry_notice, "warn")]
             case Partial() as partial:

@@ -78,9 +78,10 @@ class ChatView:
 
     def attach(self, session: Session) -> None:
         """Display this session from now on."""
-        self.session, self._transcript, self.questions = session, ChatTranscript(session.name), OpenQuestions()
+        self.session, self.questions = session, OpenQuestions()
+        self._transcript = ChatTranscript(session.name, session.store.blobs)
         self._transcript.context = _as_stored(branch_state(session.branch()).context)
-        self.figures = status_figures(session.name, session.tree)
+        self.figures = status_figures(session)
         self.stop_watching()
         self._watch = SessionWatcher(session.store, session.name, session.last_seq, with_text=True)
 
@@ -160,7 +161,7 @@ class ChatView:
         assert self.session is not None
         self.show([shown for one in news for shown in self._items_of(one)])
         if any(isinstance(one, SessionEntry) for one in news):
-            self.figures = status_figures(self.session.name, self.session.tree)
+            self.figures = status_figures(self.session)
             self._update_questions()
         if news:
             self.screen.invalidate()

@@ -16,11 +16,13 @@ from wakelog.channels.in_process import CallbackChannel, DeltaText, End, ReplyEv
 from wakelog.channels.terminal import TerminalChannel
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_bytes, put_json, put_text
-from wakelog.cli.ui.quantities import duration_text
+from wakelog.cli.ui.quantities import duration_text, plural
 from wakelog.cli.ui.safe_text import json_line, visible, visible_lines
 from wakelog.cli.ui.terminal import TerminalStyle, clip, style_of
 from wakelog.cli.ui.transcripts import key_argument
-from wakelog.log.content import Reply, ToolCall, ToolResult
+from wakelog.errors import WakelogError
+from wakelog.hooks.builtin import recalled_sessions
+from wakelog.log.content import BlobRef, Reply, ToolCall, ToolResult
 from wakelog.log.entry import (
     Cancelled,
     Compaction,
@@ -34,7 +36,9 @@ from wakelog.log.entry import (
     ToolStarted,
 )
 from wakelog.ports.runtime import Channel
+from wakelog.ports.stores import Blobs
 from wakelog.projections.pending import pending
+from wakelog.runtime.model_request import blob_text
 from wakelog.session import Session
 
 _STATUS_WIDTH = 24
@@ -148,6 +152,7 @@ class _ToolLines:
         self._open: tuple[str, str, str] | None = None
         self._inputs: dict[tuple[str, str, str], str] = {}
         self._tries = RetryNotices()
+        self._recalls = RecallNotices(session.store.blobs)
         branch = session.branch()
         for node in branch.nodes:
             # Another process may have made the earlier attempts.
@@ -158,9 +163,9 @@ class _ToolLines:
     def on_entry(self, session: str, entry: Entry) -> None:
         """Handle an entry of the session or of one of its sub-agents."""
         indent = "" if session == self._session else "  "
-        tried = self._tries.on_entry(session, entry)
-        if tried:
-            self._write_line(f"{indent}{visible(tried)}")
+        for notice in (self._tries.on_entry(session, entry), self._recalls.on_entry(session, entry)):
+            if notice:
+                self._write_line(f"{indent}{visible(notice)}")
         match entry.value:
             case Message(message=Reply() as reply):
                 self._remember_inputs(session, entry.id, reply.tool_calls)
@@ -217,6 +222,32 @@ class _ToolLines:
 
     def _write(self, text: str) -> None:
         write_stderr(self._look.paint("dim", text))
+
+
+class RecallNotices:
+    """Finds out when passages of earlier sessions are given to the model, once for each change of them."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._last: dict[str, tuple[BlobRef, ...]] = {}
+
+    def on_entry(self, session: str, entry: Entry) -> str:
+        """Return the notice for an entry; empty if there is none. Stored text in it is not made visible yet."""
+        call = entry.value
+        if not isinstance(call, ModelCall) or call.purpose != "reply" or call.injected == self._last.get(session, ()):
+            return ""
+        self._last[session] = call.injected
+        names = [name for blob in call.injected for name in self._recalled_sessions(blob)]
+        if not names:
+            return ""
+        return f"the model was given passages of {plural(len(names), 'earlier session')}: {', '.join(names)}"
+
+    def _recalled_sessions(self, blob: BlobRef) -> tuple[str, ...]:
+        try:
+            return recalled_sessions(blob_text(self._blobs, blob))
+        except WakelogError:
+            # The model call itself reports a missing blob.
+            return ()
 
 
 class RetryNotices:
