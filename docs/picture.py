@@ -1,13 +1,15 @@
-"""Draws the picture of the README: a real session, shown by the real command, as an SVG without a web font.
+"""Draws the pictures of the README: real sessions, shown by the real commands, as SVG without a web font.
 
-.venv/bin/python docs/picture.py        writes docs/tree.svg
+.venv/bin/python docs/picture.py        writes docs/tree.svg and docs/chat.svg; the chat runs in tmux
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -48,16 +50,62 @@ def tell(store: str) -> str:
     return wakelog(store, "tree", "@latest", "--color", "always")
 
 
-def main() -> None:
-    """Writes the picture."""
-    with tempfile.TemporaryDirectory() as folder:
-        drawn = tell(os.path.join(folder, "sessions"))
+REPLIES = [
+    {
+        "text": "Let me see what the test does.",
+        "toolCalls": [{"name": "shell", "input": {"command": "grep -n clock test_login.py"}}],
+    },
+    {
+        "text": "`test_login` reads the **real clock**, and fails when a second ends between its two calls:\n\n"
+        "- freeze the clock in the fixture, or\n- allow a second of slack.\n\nI would freeze it."
+    },
+]
+TEST = "import time\n\ndef test_login():\n    clock = time.time()\n    assert login().at == int(clock)  # again\n"
+
+
+def chat(folder: Path) -> str:
+    """A chat in which a tool asks for approval, as a terminal shows it."""
+    (folder / "replies").write_text("".join(json.dumps(reply) + "\n" for reply in REPLIES))
+    (folder / "test_login.py").write_text(TEST)
+    places = {f"XDG_{kind}_HOME": str(folder / "home") for kind in ("CACHE", "CONFIG", "DATA")}
+    os.environ |= places | {"WAKELOG_STORE": str(folder / "sessions")}
+
+    def tmux(*words: str) -> str:
+        command = ["tmux", "-L", f"picture-{os.getpid()}", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder).stdout
+
+    def send(text: str, until: str) -> None:
+        tmux("send-keys", text, "Enter")
+        while until not in tmux("capture-pane", "-p"):
+            time.sleep(0.1)
+
+    line = f"{sys.executable} -m wakelog chat --model scripted:replies"
+    tmux("new-session", "-d", "-x", str(WIDTH), "-y", "30", line)
+    while "Ctrl-D" not in tmux("capture-pane", "-p"):
+        time.sleep(0.1)
+    send("Why does test_login fail now and then?", "Run it?")
+    send("y", "freeze it")
+    drawn = tmux("capture-pane", "-e", "-p")
+    tmux("kill-server")
+    return drawn.replace(str(folder), "~/boat")
+
+
+def write_picture(name: str, command: str, drawn: str) -> None:
+    """Write what a terminal shows as a picture beside this file."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=WIDTH, file=nowhere, force_terminal=True, color_system="truecolor")
-        console.print(Text("$ wakelog tree crab_me_1", style="bold"))
-        console.print(Text.from_ansi(drawn.rstrip("\n")))
+        console.print(Text(f"$ {command}", style="bold"))
+        console.print(Text.from_ansi(drawn.rstrip()))
     picture = console.export_svg(title="wakelog", code_format=PLAIN_FORMAT, unique_id="wakelog")
-    Path(__file__).with_name("tree.svg").write_text(picture, encoding="utf-8")
+    Path(__file__).with_name(name).write_text(picture, encoding="utf-8")
+
+
+def main() -> None:
+    """Writes the pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_picture("tree.svg", "wakelog tree crab_me_1", tell(os.path.join(folder, "sessions")))
+    with tempfile.TemporaryDirectory() as folder:
+        write_picture("chat.svg", "wakelog chat", chat(Path(folder)))
 
 
 if __name__ == "__main__":
