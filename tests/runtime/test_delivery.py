@@ -246,11 +246,60 @@ def test_the_text_of_an_error_is_redacted_and_truncated():
     assert len(failed.error.message) == 1_000
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
-def test_cancelling_the_worker_is_not_recorded_as_a_send_failure(error):
+@pytest.mark.parametrize("place", [*PLACES])
+def test_a_cancelled_error_of_a_channel_is_a_send_failure(place):
+    """RUN-23: it does not end the run; the reply is sent later, and the model is called once."""
+    channel = Flaky(place=place, times=1, error=asyncio.CancelledError())
+    rig = rigged(HELLO, channel)
+    assert rig.say("Hi.").decision == Idle()
+    (reply,) = replies(rig)
+    assert [failed.error.kind for failed in rig.values(SendFailed)] == ["CancelledError"]
+    assert (channel.replies, len(rig.values(ModelCall))) == ({reply.id: "Hello there."}, 1)
+    assert asyncio.run(replay(rig.store, rig.session.name)).ok
+
+
+class Greeting:
+    """A model that says hello."""
+
+    name, can_resume = "greeting", False
+
+    async def stream(self, request):
+        yield TextDelta("Hello there.")
+        yield Finished()
+
+
+def test_a_prompt_of_an_agent_with_two_channels_is_answered_on_both():
+    """RUN-23: `Agent(channels=(a, b))` delivers each reply to both channels."""
+    one, other = MemoryChannel("one"), MemoryChannel("other")
+    store = MemoryStore()
+    agent = Agent("greeting:x", channels=(one, other), provider=Greeting())
+    session = asyncio.run(agent.run(store, "Hi.")).session
+    assert [*one.replies.values()] == [*other.replies.values()] == ["Hello there."]
+    assert asyncio.run(replay(store, session.name)).ok
+
+
+class Cancelling(MemoryChannel):
+    """A channel in whose first `end` the running task is cancelled."""
+
+    is_due = True
+
+    async def end(self, reply_id):
+        task = asyncio.current_task()
+        assert task is not None
+        if self.is_due:
+            self.is_due = False
+            task.cancel()
+        await asyncio.sleep(0)
+        await super().end(reply_id)
+
+
+@pytest.mark.parametrize(
+    "channel", [Cancelling("outbox"), Flaky(place="end", times=1, error=KeyboardInterrupt())], ids=["cancel", "ctrl-c"]
+)
+def test_cancelling_the_worker_is_not_recorded_as_a_send_failure(channel):
     """A worker that is cancelled or interrupted while it sends ends, and writes no failure."""
-    rig = rigged(HELLO, Flaky(place="end", times=1, error=error))
-    with pytest.raises(type(error)):
+    rig = rigged(HELLO, channel)
+    with pytest.raises((asyncio.CancelledError, KeyboardInterrupt)):
         rig.say("Hi.")
     assert rig.values(SendFailed) == []
     assert rig.wake().decision == Idle()

@@ -11,6 +11,7 @@ from wakelog.decide.wording import CLIP_BYTES
 from wakelog.log.content import Finished, Prompt, Reply, TextDelta
 from wakelog.log.entry import Cancelled, Failed, Message, ModelCall, Partial, Queued, Resumed
 from wakelog.projections.context import build_context
+from wakelog.runtime.replay.verification import replay
 from wakelog.runtime.wake import wake
 from wakelog.testing.crashing_store import SimulatedCrash
 
@@ -151,6 +152,41 @@ def test_a_stream_without_an_end_event_is_a_fault():
     rig.provider = Mute()
     assert rig.say("Hi.").decision == Idle("failed")
     assert rig.values(Failed)[0].error.kind == "cut"
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (KeyError("choices"), "call"),
+        (KeyError("choices"), "stream"),
+        (ConnectionError("gone"), "stream"),
+        (asyncio.CancelledError(), "stream"),
+    ],
+)
+def test_an_unexpected_exception_of_a_provider_is_a_fault_of_its_type(error, place):
+    """RUN-12: an exception that a provider should not raise does not escape; it is an entry that replay reproduces."""
+    rig = Rig(HELLO, faults_max=2)
+
+    class Broken:
+        name, can_resume = "broken", False
+
+        def __call__(self, *_):
+            return self
+
+        def stream(self, request):
+            if place == "call":
+                raise error
+            return self._stream()
+
+        async def _stream(self):
+            yield TextDelta("Hel")
+            raise error
+
+    rig.provider = Broken()
+    assert rig.say("Hi.").decision == Idle("failed")
+    first = rig.values(Failed)[0].error
+    assert (first.kind, first.retryable) == (type(error).__name__, isinstance(error, OSError))
+    assert asyncio.run(replay(rig.store, rig.session.name)).ok
 
 
 def test_a_cancel_while_streaming_keeps_the_text_and_ends_the_turn():

@@ -51,7 +51,7 @@ class Agent(msgspec.Struct, frozen=True):
     absent: tuple[Mapping[str, Any], ...] = ()
     """MCP servers whose tools could not be listed, as plain values; they are recorded in the log."""
     channels: tuple[Channel, ...] = ()
-    """Where replies are delivered."""
+    """Where replies are delivered: each reply goes to all of them."""
     provider: Provider | OpenProvider = open_provider
     """A provider of your own, which gets the name in `model`; or a function that opens one by its name and model."""
 
@@ -172,7 +172,9 @@ class Agent(msgspec.Struct, frozen=True):
         self, store: Store, runtime: LiveRuntime, known: Session | None, prompt: PromptContent, *, cwd: str, sender: str
     ) -> tuple[Session, Entry]:
         """Check that the prompt can be answered, append it to a known or a new session, and return both."""
-        content = prompt_from(prompt, channel=next(iter(runtime.channels), None))
+        # A prompt that names no channel is answered on all of them.
+        names = [*runtime.channels]
+        content = prompt_from(prompt, channel=names[0] if len(names) == 1 else None)
         if known is None or store.held(known.name) is None:
             check_policy(self.policy)
             if known is not None:

@@ -48,6 +48,8 @@ class ModelRequest(msgspec.Struct, frozen=True):
 class Provider(Protocol):
     """Access to a model. It never raises for failures outside wakelog; it yields `Faulted` instead.
 
+    An exception that it raises anyway becomes a fault of its type; it is retried only if it is an `OSError`.
+
     A provider that signs reasoning and needs it back unchanged sets `needs_reasoning_back = True`.
     """
 

@@ -32,6 +32,7 @@ from wakelog.log.entry import Attention, Custom, Failed, FaultReport, Message, M
 from wakelog.log.tree import Branch
 from wakelog.ports.runtime import Channel
 from wakelog.projections.losses import DAMAGE_NOTICE, notice_data
+from wakelog.runtime.model_request import is_being_cancelled
 from wakelog.runtime.step import Step, write_cancelled
 
 
@@ -129,10 +130,15 @@ async def deliver(step: Step, decision: Deliver) -> None:
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
     """Call `send` with a channel; return a report of the exception it raised, or None.
 
-    A channel that does not return in time raises `TimeoutError`: it must not hold the session for ever.
+    A channel that does not return in time raises `TimeoutError`: it must not hold the session for ever. A
+    `CancelledError` of the channel itself is a failure of the channel; a cancellation of this task is raised.
     """
     try:
         await _within_limit(send, channel)
+    except asyncio.CancelledError as error:
+        if is_being_cancelled():
+            raise
+        return _fault_report(step, error)
     except Exception as error:  # noqa: BLE001 - a channel may be any code, and raise anything
         return _fault_report(step, error)
     return None
@@ -155,7 +161,7 @@ def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultRepor
     step.write(SendFailed(reply_id=reply_id, channel=channel, error=fault, attempt=attempt), about=about)
 
 
-def _fault_report(step: Step, error: Exception) -> FaultReport:
+def _fault_report(step: Step, error: BaseException) -> FaultReport:
     kind = error.kind if isinstance(error, WakelogError) else type(error).__name__
     text = step.without_secrets(valid_utf8(str(error)))
     message = text if len(text) <= _ERROR_MAX_CHARS else f"{text[: _ERROR_MAX_CHARS - 1]}…"

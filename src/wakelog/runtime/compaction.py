@@ -16,7 +16,7 @@ from wakelog.decide.decisions import Compact
 from wakelog.log.content import Delta, Faulted, Finished, Text, Usage
 from wakelog.log.entry import Compaction, FaultReport, ModelCall, Partial
 from wakelog.projections.context import Context, build_context, estimate_tokens
-from wakelog.runtime.model_request import build_request, limited_stream
+from wakelog.runtime.model_request import build_request, limited_stream, start_stream
 from wakelog.runtime.step import Step, run_until_cancelled, write_cancelled
 
 
@@ -43,7 +43,7 @@ class _SummaryRequest:
         provider = self.step.runtime.open_provider(context.provider or "", context.model or "")
         blobs, answers = self.step.runtime.store.blobs, self.step.state.answers
         request = build_request(context, blobs, answers=answers, purpose="compaction")
-        reply = provider.stream(request)
+        reply = start_stream(provider, request)
         self._write_call(context)
         cancel = await run_until_cancelled(self.step, self._stream(reply))
         if cancel is not None:

@@ -32,7 +32,7 @@ from wakelog.projections.context import Context, build_context
 from wakelog.redaction.entries import DeltaRedactor
 from wakelog.runtime.actions import call_channel, count_model_calls, write_send_failed
 from wakelog.runtime.checks import check_model
-from wakelog.runtime.model_request import build_request, check_reasoning, limited_stream
+from wakelog.runtime.model_request import build_request, check_reasoning, limited_stream, start_stream
 from wakelog.runtime.step import Step, run_until_cancelled, write_cancelled
 
 _ENDED_EARLY = Faulted("cut", "the reply ended before it was finished", retryable=True)
@@ -114,7 +114,7 @@ class _ModelCallRun:
         check_reasoning(provider.name, needs_back=needs_back, reasoning=reasoning, params=context.params)
         request = build_request(context, self.step.runtime.store.blobs, answers=state.answers, prefill=self.prior)
         # A provider may refuse the request here, before anything is written.
-        reply = provider.stream(request)
+        reply = start_stream(provider, request)
         self._write_call()
         cancel = await run_until_cancelled(self.step, self._stream(reply))
         if cancel is not None:

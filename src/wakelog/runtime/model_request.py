@@ -4,9 +4,11 @@ The same function builds a request for the model and rebuilds one that was made 
 log and its blobs, and the digest in the `call` entry tells whether the two are the same (VIEW-9).
 The stream of a reply is limited to what one entry can hold, filtered by `Policy.reasoning`, and always closed. Deltas
 are filtered before they are journaled: reasoning that is left out reaches no journal, no display and no entry (LOG-18).
+An exception that a provider should not raise becomes a fault of its type (RUN-12: a failure is an entry).
 Replay does not filter, because the log holds filtered content only.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.policy import ReasoningMode
-from wakelog.errors import Damaged, UsageError
+from wakelog.errors import Damaged, UsageError, WakelogError
 from wakelog.large_content import messages_with_media
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, NESTING_MAX, count_brackets
 from wakelog.log.content import (
@@ -29,7 +31,7 @@ from wakelog.log.content import (
 )
 from wakelog.log.entry import ModelCall
 from wakelog.log.tree import Branch, Tree
-from wakelog.ports.runtime import ModelRequest
+from wakelog.ports.runtime import ModelRequest, Provider
 from wakelog.ports.stores import Blobs
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context import Context, build_context
@@ -140,6 +142,49 @@ TOO_NESTED = Faulted(
     f"the reply was stopped: it is nested deeper than {NESTING_MAX} levels "
     f"or made of more than {BRACKETS_MAX:,} lists and objects",
 )
+
+
+def start_stream(provider: Provider, request: ModelRequest) -> AsyncIterator[Delta]:
+    """Return the stream of a reply in which every unexpected exception of the provider is a fault.
+
+    An error of wakelog, such as a missing key, is raised: the caller has to fix it.
+    """
+    try:
+        return _with_faults(provider.stream(request))
+    except WakelogError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a provider may be any code, and raise anything
+        return _only(_provider_fault(error))
+
+
+async def _with_faults(reply: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+    async with _closing(reply):
+        try:
+            async for delta in reply:
+                yield delta
+        except WakelogError:
+            raise
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            yield _provider_fault(error)
+        except Exception as error:  # noqa: BLE001 - a provider may be any code, and raise anything
+            yield _provider_fault(error)
+
+
+async def _only(fault: Faulted) -> AsyncGenerator[Delta, None]:
+    yield fault
+
+
+def _provider_fault(error: BaseException) -> Faulted:
+    """Return the fault of an exception. Failures of the network may be retried; other exceptions are mistakes."""
+    return Faulted(type(error).__name__, f"the provider raised {error!r}", retryable=isinstance(error, OSError))
+
+
+def is_being_cancelled() -> bool:
+    """Return whether the current task was cancelled: else a `CancelledError` comes from the code it called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def limited_stream(
