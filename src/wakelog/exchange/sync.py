@@ -31,6 +31,8 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     sessions: tuple[ImportedSession, ...] = ()
     error: WakelogError | None = None
+    damage: tuple[str, ...] = ()
+    """What could not be read of a database, as sentences. It is reported again by each import."""
 
 
 def import_files(
@@ -73,16 +75,16 @@ def _import_file(
                 for foreign in _sessions_of(store, source)
                 if not foreign.part_of or not _has_session(store, session_id(source.tool, foreign.part_of))
             )
-            signature = source.opened
+            signature, damage = source.opened, source.damage
     except NotASession as error:
         if index is not None and not dry_run:
             index.remember(path, signature, [])
         return ImportedFile(path=path, status="no session", error=error)
     except Exception as error:  # noqa: BLE001 - a file of which no reader has thought must not stop the others
         return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
-    if index is not None and done and not dry_run and all(each.error is None for each in done):
+    if index is not None and done and not dry_run and not damage and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
-    return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+    return ImportedFile(path=path, status="imported", tool=tool, sessions=done, damage=damage)
 
 
 def _with_title(foreign: ForeignSession, path: str, titles: CodexTitles) -> ForeignSession:

@@ -143,7 +143,7 @@ class _ResultPrinter:
         """Return the exit code of the worst result."""
         if any(self._is_failure(done) or any(each.error for each in done.sessions) for done in self._done):
             return FAILED
-        return DAMAGED if any(each.account.bad for done in self._done for each in done.sessions) else 0
+        return DAMAGED if any(done.damage or each.account.bad for done in self._done for each in done.sessions) else 0
 
     def _is_failure(self, done: ImportedFile) -> bool:
         """Return whether a file failed. Files in a folder need not be sessions; one that was named must be."""
@@ -152,6 +152,8 @@ class _ResultPrinter:
     def _show(self, done: ImportedFile) -> None:
         if done.error is not None and self._is_failure(done):
             self._show_error(done.error)
+        for sentence in done.damage:
+            note(f"{done.path}: {sentence}")
         for each in done.sessions:
             if each.error is not None:
                 self._show_error(each.error)
