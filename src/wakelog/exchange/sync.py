@@ -36,9 +36,17 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def import_files(
-    store: Store, paths: Iterable[str], index: SyncIndex | None = None, *, dry_run: bool = False
+    store: Store,
+    paths: Iterable[str],
+    index: SyncIndex | None = None,
+    *,
+    dry_run: bool = False,
+    read_unchanged: bool = False,
 ) -> Iterator[ImportedFile]:
-    """Import files one by one, and yield the result of each."""
+    """Import files one by one, and yield the result of each.
+
+    `read_unchanged` reads files that are as they were at the last import, for the account of their records.
+    """
     titles = CodexTitles()
     with store.listed_once() if isinstance(store, ListsOnce) else contextlib.nullcontext():
         for path in paths:
@@ -46,7 +54,7 @@ def import_files(
             if known == []:
                 error = NotASession(f"{path} is not a known session")
                 yield ImportedFile(path=path, status="no session", error=error)
-            elif known is not None and all(_has_session(store, session) for session in known):
+            elif known is not None and not read_unchanged and all(_has_session(store, session) for session in known):
                 yield ImportedFile(path=path, status="unchanged")
             else:
                 yield _import_file(store, path, index, titles, dry_run=dry_run)
