@@ -41,7 +41,12 @@ class Account(msgspec.Struct):
     @property
     def read(self) -> int:
         """All records that were read."""
-        return self.mapped + self.verbatim + sum(self.skipped.values()) + self.bad_count
+        return self.mapped + self.verbatim + self.left_out + self.bad_count
+
+    @property
+    def left_out(self) -> int:
+        """The records that were left out for a reason, which is counted with them."""
+        return sum(self.skipped.values())
 
     @property
     def fidelity(self) -> float:

@@ -80,6 +80,11 @@ class DetectedSource:
         return self._source.opened
 
     @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read of a database so far, as sentences."""
+        return tuple(self._source.damage) if isinstance(self._source, DiskDatabase) else ()
+
+    @property
     def takes_known_entries(self) -> bool:
         """Whether the reader must be told which entries are stored."""
         return getattr(self._reader, "TAKES_KNOWN_ENTRIES", False)

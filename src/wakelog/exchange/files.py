@@ -5,16 +5,19 @@ have a largest size, and a compressed file may not grow without bound. A file is
 was opened, so that a tool may go on writing it.
 """
 
+import codecs
 import os
 import shutil
 import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import IO, Any, Self
 
 from wakelog.errors import NoAccess, NotFound, StoreError, UsageError
+from wakelog.exchange.damaged_tables import ReadableCopy, is_damage
+from wakelog.exchange.damaged_tables import quoted_name as _name
 from wakelog.exchange.records import LINE_BYTES_MAX, SourceLine
 from wakelog.exchange.sync_index import Signature, signature_of
 
@@ -69,7 +72,7 @@ class DiskFile:
                 size += len(chunk)
                 if size > limit:
                     raise UsageError(f"{self.path} is larger than {limit >> 20} MB")
-        return b"".join(pieces)
+        return b"".join(pieces).removeprefix(codecs.BOM_UTF8)
 
     def below(self, *, up: int) -> "DiskFile":
         """Return this file with access to everything below a folder some levels above its own."""
@@ -164,8 +167,11 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[SourceLine]:
     number, offset = 1, 0
     pieces: list[bytes] = []
     size = 0
-    for chunk in chunks:
+    for at, chunk in enumerate(chunks):
         start = 0
+        if at == 0 and chunk.startswith(codecs.BOM_UTF8):
+            # The mark of the byte order is no part of the first line.
+            start = offset = len(codecs.BOM_UTF8)
         while (end := chunk.find(b"\n", start)) != -1:
             size += end - start
             raw = b"".join([*pieces, chunk[start:end]]) if size <= LINE_BYTES_MAX else None
@@ -194,6 +200,9 @@ class DiskDatabase:
         self.opened: Signature = {file: signature_of(file) for file in (path, f"{path}-wal")}
         """What the result of reading it depends on, as it was when it was opened."""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._readable: dict[str, ReadableCopy] = {}
+        self.damage: list[str] = []
+        """What could not be read so far, as sentences."""
         try:
             self._connection = sqlite3.connect(self._uri(), uri=True, isolation_level=None, check_same_thread=False)
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LINE_BYTES_MAX)
@@ -203,11 +212,14 @@ class DiskDatabase:
             for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("BEGIN")
-            self._tables = {
-                name: self._table_columns(name)
+            schema = {
+                name: str(sql).strip().upper()
                 for name, sql in self._connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
                 if isinstance(name, str) and not str(sql).lstrip().upper().startswith("CREATE VIRTUAL")
             }
+            self._tables = {name: self._table_columns(name) for name in schema}
+            # Their rows have no numbers, so the readable ones of a damaged table are not found.
+            self._without_numbers = frozenset(name for name, sql in schema.items() if "WITHOUT ROWID" in sql)
         except sqlite3.Error as error:
             raise UsageError(f"{path} is not a readable SQLite database: {error}") from None
 
@@ -215,6 +227,8 @@ class DiskDatabase:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for copy in self._readable.values():
+            copy.connection.close()
         self._connection.close()
         if self._copy is not None:
             self._copy.cleanup()
@@ -266,18 +280,56 @@ class DiskDatabase:
         sorting = ", ".join(_name(column) for column in order if column in known)
         source = f"FROM {_name(table)}"
         source += (f" WHERE {condition}" if condition else "") + (f" ORDER BY {sorting}" if sorting else "")
-        values, count = tuple(given.values()), 0
+        values = tuple(given.values())
+        if table in self._readable:
+            yield from self._copied_rows(table, chosen, source, given)
+            return
+        seen: list[int] = []
         try:
-            with closing(self._connection.execute(f"SELECT {chosen} {source}", values)) as found:
-                for row in found:
-                    yield row
-                    count += 1
+            number_of = "NULL" if table in self._without_numbers else "rowid"
+            for number, *row in self._fetched(self._connection, f"SELECT {number_of}, {chosen} {source}", values):
+                yield tuple(row)
+                seen.append(number)
         except sqlite3.DataError:
             # A cell is too large, and the rows behind it cannot be fetched any more.
-            for number in self._row_ids(table, source, values)[count:]:
+            for number in self._row_ids(table, source, values)[len(seen) :]:
                 yield tuple(self._cell(table, column, number) if column in known else None for column in columns)
         except sqlite3.Error as error:
+            self._copy_readable(table, error)
+            yield from self._copied_rows(table, chosen, source, given, frozenset(seen))
+
+    @staticmethod
+    def _fetched(connection: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        found = connection.execute(sql, values)
+        try:
+            yield from found
+        finally:
+            # A reader that failed is ended after the database was closed.
+            with suppress(sqlite3.ProgrammingError):
+                found.close()
+
+    def _copy_readable(self, table: str, error: sqlite3.Error) -> None:
+        """Copy the rows of a table that can be read; `StoreError` if the error is not damage of the database."""
+        if not is_damage(error) or table in self._without_numbers:
             raise StoreError(f"{self.path}: {table} cannot be read: {error}") from None
+        try:
+            copy = ReadableCopy(self._connection, table, self.columns(table))
+        except sqlite3.Error as failure:
+            raise StoreError(f"{self.path}: {table} cannot be read: {failure}") from None
+        copy.connection.text_factory = _text_of
+        self._readable[table] = copy
+        lost = f"{copy.lost_stretches} stretches of rows and {copy.lost_cells} cells are lost"
+        self.damage.append(f"the table {table} is damaged ({error}); {lost}")
+
+    def _copied_rows(
+        self, table: str, chosen: str, source: str, given: dict[str, Any], seen: frozenset[int] = frozenset()
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield rows of the copy of a damaged table, without those that were yielded before."""
+        copy = self._readable[table]
+        copy.index(tuple(given))
+        for number, *row in self._fetched(copy.connection, f"SELECT rowid, {chosen} {source}", tuple(given.values())):
+            if number not in seen:
+                yield tuple(row)
 
     def _row_ids(self, table: str, source: str, values: tuple[Any, ...]) -> list[int]:
         try:
@@ -300,10 +352,6 @@ class DiskDatabase:
 def _text_of(raw: bytes) -> str:
     """Return a text of a database, whose bytes need not be valid."""
     return raw.decode("utf-8", "replace")
-
-
-def _name(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def _quoted(path: str) -> str:

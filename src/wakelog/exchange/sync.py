@@ -31,12 +31,22 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     sessions: tuple[ImportedSession, ...] = ()
     error: WakelogError | None = None
+    damage: tuple[str, ...] = ()
+    """What could not be read of a database, as sentences. It is reported again by each import."""
 
 
 def import_files(
-    store: Store, paths: Iterable[str], index: SyncIndex | None = None, *, dry_run: bool = False
+    store: Store,
+    paths: Iterable[str],
+    index: SyncIndex | None = None,
+    *,
+    dry_run: bool = False,
+    read_unchanged: bool = False,
 ) -> Iterator[ImportedFile]:
-    """Import files one by one, and yield the result of each."""
+    """Import files one by one, and yield the result of each.
+
+    `read_unchanged` reads files that are as they were at the last import, for the account of their records.
+    """
     titles = CodexTitles()
     with store.listed_once() if isinstance(store, ListsOnce) else contextlib.nullcontext():
         for path in paths:
@@ -44,7 +54,7 @@ def import_files(
             if known == []:
                 error = NotASession(f"{path} is not a known session")
                 yield ImportedFile(path=path, status="no session", error=error)
-            elif known is not None and all(_has_session(store, session) for session in known):
+            elif known is not None and not read_unchanged and all(_has_session(store, session) for session in known):
                 yield ImportedFile(path=path, status="unchanged")
             else:
                 yield _import_file(store, path, index, titles, dry_run=dry_run)
@@ -73,16 +83,16 @@ def _import_file(
                 for foreign in _sessions_of(store, source)
                 if not foreign.part_of or not _has_session(store, session_id(source.tool, foreign.part_of))
             )
-            signature = source.opened
+            signature, damage = source.opened, source.damage
     except NotASession as error:
         if index is not None and not dry_run:
             index.remember(path, signature, [])
         return ImportedFile(path=path, status="no session", error=error)
     except Exception as error:  # noqa: BLE001 - a file of which no reader has thought must not stop the others
         return ImportedFile(path=path, status="failed", tool=tool, error=_as_wakelog_error(path, error))
-    if index is not None and done and not dry_run and all(each.error is None for each in done):
+    if index is not None and done and not dry_run and not damage and all(each.error is None for each in done):
         index.remember(path, signature, [each.session for each in done])
-    return ImportedFile(path=path, status="imported", tool=tool, sessions=done)
+    return ImportedFile(path=path, status="imported", tool=tool, sessions=done, damage=damage)
 
 
 def _with_title(foreign: ForeignSession, path: str, titles: CodexTitles) -> ForeignSession:

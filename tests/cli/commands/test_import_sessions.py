@@ -62,7 +62,7 @@ def test_a_file_is_imported_once(shell, claude):
     """The second import reads nothing, and the session is as the first one left it."""
     done = shell("import", str(claude))
     assert (done.code, done.err) == (0, "")
-    assert "claude-code: 1 new session imported; 4 records, 100% mapped" in done.out
+    assert "claude-code: 1 new session imported; 4 records: 4 shown" in done.out
     again = shell("import", str(claude))
     assert (again.code, again.out) == (0, "1 file: unchanged since the last import\n")
     shown = shell("show", "claude-code_user_1").out
@@ -142,8 +142,22 @@ def test_damage_is_reported_with_its_place(shell, claude):
 
 def test_the_report(shell, claude):
     done = shell("import", str(claude), "--dry-run", "--report")
-    assert (done.code, "4 records: 4 mapped, 0 kept verbatim" in done.out) == (0, True)
+    assert (done.code, "4 records: 4 shown" in done.out) == (0, True)
     assert not list(shell.store.glob("*.jsonl"))
+
+
+def test_the_report_of_a_file_that_has_not_changed(shell, claude):
+    """Issue 28, item 23: `--report` and `--json` say what became of the records at each import."""
+    first = shell("import", str(claude), "--json")
+    again = shell("import", str(claude), "--json")
+    report = shell("import", str(claude), "--report")
+    assert [again.json[key] for key in ("read", "mapped", "added")] == [
+        first.json["read"],
+        first.json["mapped"],
+        0,
+    ]
+    assert "4 records: 4 shown" in report.out
+    assert " 0 ×" not in report.out
 
 
 def test_an_own_log_is_imported_as_itself(shell, story, tmp_path):

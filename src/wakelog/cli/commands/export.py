@@ -159,4 +159,4 @@ def _put_plan(shared: SharedOptions, plan: "HandoffPlan", written: "WrittenSessi
 
 def _note_losses(losses: "Iterable[Loss]") -> None:
     for loss in losses:
-        note(f"{loss.count:,} × {loss.kind}: {loss.reason}")
+        note(f"{loss.count:,} × {loss.kind}: {loss.reason}" if loss.count else f"{loss.kind}: {loss.reason}")

@@ -72,7 +72,9 @@ def import_(
             try:
                 with _progress(shared, watch=watch) as progress:
                     printer.holds_back = progress is not None
-                    for number, done in enumerate(import_files(place.store, files, index, dry_run=dry_run), 1):
+                    again = (report or shared.json) and not watch
+                    results = import_files(place.store, files, index, dry_run=dry_run, read_unchanged=again)
+                    for number, done in enumerate(results, 1):
                         printer.add(done)
                         if progress is not None:
                             progress(number, len(files))
@@ -143,7 +145,7 @@ class _ResultPrinter:
         """Return the exit code of the worst result."""
         if any(self._is_failure(done) or any(each.error for each in done.sessions) for done in self._done):
             return FAILED
-        return DAMAGED if any(each.account.bad for done in self._done for each in done.sessions) else 0
+        return DAMAGED if any(done.damage or each.account.bad for done in self._done for each in done.sessions) else 0
 
     def _is_failure(self, done: ImportedFile) -> bool:
         """Return whether a file failed. Files in a folder need not be sessions; one that was named must be."""
@@ -152,6 +154,8 @@ class _ResultPrinter:
     def _show(self, done: ImportedFile) -> None:
         if done.error is not None and self._is_failure(done):
             self._show_error(done.error)
+        for sentence in done.damage:
+            note(f"{done.path}: {sentence}")
         for each in done.sessions:
             if each.error is not None:
                 self._show_error(each.error)
@@ -172,9 +176,10 @@ class _ResultPrinter:
         put(f"{title}  {each.added:>6,}  {visible(where)}  {first_line(each.origin.path)}")
         account = each.account
         if self._report:
-            put(f"       {account.read:,} records: {account.mapped:,} mapped, {account.verbatim:,} kept verbatim")
+            put(f"       {plural(account.read, 'record')}: {_kept(account.mapped, account.verbatim, account.left_out)}")
             for (kind, reason), count in account.skipped.items():
-                put(f"       {count:,} × {visible(kind)} not imported: {visible(reason)}")
+                how_many = f"{count:,} × " if count else ""
+                put(f"       {how_many}{visible(kind)} left out: {visible(reason)}")
         for bad in account.bad[: None if self._report else _BAD_SHOWN]:
             note(f"{each.origin.path}: line {bad.line} (byte {bad.offset:,}) is not imported: {bad.reason}")
         if self._report and account.bad_count > len(account.bad):
@@ -191,10 +196,19 @@ class _ResultPrinter:
         words = [f"{plural(new, 'new session')} {self._verb}"]
         words += [f"{grown:,} grown"] if grown else []
         words += [f"{failed:,} failed"] if failed else []
-        share = f", {mapped / read:.0%} mapped" if read else ""
-        words += [f"{plural(read, 'record')}{share}"]
+        verbatim = sum(each.account.verbatim for each in sessions)
+        left_out = sum(each.account.left_out for each in sessions)
+        words += [plural(read, "record") + (f": {_kept(mapped, verbatim, left_out)}" if read else "")]
         words += [f"{plural(bad, 'unreadable record')}"] if bad else []
         return f"{self._look.paint('bold', tool)}: {'; '.join(words)}"
+
+
+def _kept(mapped: int, verbatim: int, left_out: int) -> str:
+    """Return in words what became of records: shown as entries, kept verbatim, or left out."""
+    words = [f"{mapped:,} shown"]
+    words += [f"{verbatim:,} kept verbatim"] if verbatim else []
+    words += [f"{left_out:,} left out"] if left_out else []
+    return ", ".join(words)
 
 
 def _values(done: ImportedFile, each: ImportedSession) -> dict[str, object]:

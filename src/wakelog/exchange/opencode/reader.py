@@ -41,13 +41,20 @@ from typing import Any, cast
 from wakelog.errors import UsageError
 from wakelog.exchange.opencode.entries import session_items
 from wakelog.exchange.opencode.records import TOOL, StoredSession, decoded, object_of, started_ms, text_of
-from wakelog.exchange.opencode.sources import DatabaseReader, TreeReader, event_sessions, events_in, export_session
+from wakelog.exchange.opencode.sources import (
+    DatabaseReader,
+    TreeReader,
+    event_sessions,
+    events_in,
+    export_session,
+    listed_sessions,
+)
 from wakelog.exchange.records import BadRecord, SourceDatabase, SourceFile
 from wakelog.exchange.sessions import ForeignSession, SessionOrigin
 
 __all__ = ["TOOL", "is_opencode", "is_opencode_database", "read_sessions", "refusal"]
 
-_EVENT_TYPE = re.compile(r"(session|message|server|storage|file|permission|lsp|installation|custom)\.[a-z_.]+")
+_EVENT_TYPE = re.compile(r"[a-z][a-z_-]*(\.[a-z0-9_-]+)+", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT[\d:.]+Z")
 _SUBAGENT = re.compile(r"\(@([\w.-]+) subagent\)\Z")
 _GO_DATABASE = (
@@ -63,6 +70,8 @@ def is_opencode(head: Sequence[Any]) -> bool:
     lines, or the elements of the array, are several.
     """
     values = head[0] if len(head) == 1 and isinstance(head[0], list) else head
+    if _is_message_list(values):
+        return True
     if len(values) == 1 and isinstance(values[0], dict) and (_is_export(values[0]) or _is_session(values[0])):
         return True
     events = [value for value in values if _is_event(value)]
@@ -77,6 +86,18 @@ def _is_export(value: dict[str, Any]) -> bool:
         return False
     is_known = all(isinstance(each, dict) and "info" in each and "parts" in each for each in messages[:20])
     return is_known and isinstance(value["info"].get("id"), str)
+
+
+def _is_message_list(values: Sequence[Any]) -> bool:
+    """Return whether values are the messages of a session, as the server of OpenCode lists them."""
+    return bool(values) and all(map(_is_listed_message, values))
+
+
+def _is_listed_message(value: object) -> bool:
+    match value:
+        case {"info": {"id": str(), "sessionID": str(), "role": str()}, "parts": list()}:
+            return True
+    return False
 
 
 def _is_session(value: dict[str, Any]) -> bool:
@@ -137,7 +158,11 @@ def _file_sessions(source: SourceFile) -> Iterator[StoredSession]:
             yield TreeReader(source, document.value).session()
             return
         raise UsageError(f"not a session of OpenCode: {source.path}")
-    yield from event_sessions(events_in(source))
+    values = list(events_in(source)) if first is not None and first.lstrip().startswith(b"[") else []
+    if _is_message_list(values):
+        yield from listed_sessions([value for value in values if isinstance(value, dict)])
+    else:
+        yield from event_sessions(values or events_in(source))
 
 
 def _is_event_line(raw: bytes) -> bool:

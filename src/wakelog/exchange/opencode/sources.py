@@ -264,6 +264,19 @@ def export_session(document: JsonObject) -> StoredSession:
     return StoredSession(id=name, info=info, messages=messages, started_of=_no_session, cwd=cwd_of(messages))
 
 
+def listed_sessions(messages: Iterable[JsonObject]) -> Iterator[StoredSession]:
+    """Yield the sessions of a list of messages `{"info", "parts"}`; each message names its session."""
+    grouped: dict[str, list[JsonObject]] = {}
+    for message in messages:
+        grouped.setdefault(text_of(object_of(message.get("info")).get("sessionID")), []).append(message)
+    for name, found in grouped.items():
+        created = object_of(object_of(found[0].get("info")).get("time")).get("created")
+        info = {"id": name, "time": {"created": created}}
+        session = export_session({"info": info, "messages": found})
+        session.records = 0
+        yield session
+
+
 def _no_session(_name: str) -> int | None:
     return None
 
