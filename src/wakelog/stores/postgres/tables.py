@@ -155,7 +155,8 @@ ORDER BY page.number DESC, page.name DESC
 """
 _END = """
 SELECT log.size, last.number, last.size, last.bytes FROM wakelog.logs AS log LEFT JOIN LATERAL (
-  SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s ORDER BY number DESC LIMIT 1) AS last ON true
+  SELECT number, size, bytes FROM wakelog.lines
+  WHERE session = %(session)s ORDER BY number DESC LIMIT 1) AS last ON true
 WHERE log.session = %(session)s
 """
 # The range of numbers limits the index scan, which a condition on sizes would not. It begins at an existing row, so
