@@ -12,6 +12,7 @@
     │   └── SessionEnded    the session is terminated
     └── StoreError          the storage itself failed or is damaged
         ├── Damaged         stored data differs from what was written
+        │   └── UnreadableHeader  the first line of a session cannot be read, so its agent and sender are unknown
         ├── NoAccess        the system or a server denies this user access
         ├── Unavailable     the store does not respond; the same call may succeed later
         ├── StoreClosed     the store was closed while a thread waited for new entries
@@ -104,6 +105,15 @@ class Damaged(StoreError):
     """Stored data differs from what was written."""
 
     kind = "damaged"
+
+
+class UnreadableHeader(Damaged):
+    """The header of a session cannot be read, so it is not known to which agent and sender it belongs.
+
+    The session is read and continued when it is named.
+    """
+
+    kind = "unreadable_header"
 
 
 class NoAccess(StoreError):

@@ -6,12 +6,13 @@ two different pairs never share a session, whatever their names look like.
 
 from wakelog.arguments import check_store, checked_text
 from wakelog.decide.policy import RedactMode
-from wakelog.errors import Conflict
+from wakelog.errors import Conflict, UnreadableHeader
 from wakelog.log.codec import SessionIdentity, decode_identity
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
 from wakelog.log.lines import EntryReader
-from wakelog.log.session_names import stems
+from wakelog.log.seal import find_seal, has_valid_seal
+from wakelog.log.session_names import name_stem, stems
 from wakelog.ports.stores import Store
 from wakelog.redaction.entries import redact_identity
 
@@ -22,8 +23,9 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
     """Return the name of the newest chat of exactly this agent and sender: the one with the highest number; or None.
 
     Subagent sessions, imported sessions and forks without a message from a person are left out. Sessions named by this
-    version take precedence over those named by earlier versions. Only first lines under the names of the pair are read,
-    and the log of a fork up to its first message from a person.
+    version take precedence over those named by earlier versions. `UnreadableHeader` if a newer session has the name of
+    this pair and a header that cannot be read: it may be the latest one. Only first lines under the names of the pair
+    are read, and the log of a fork up to its first message from a person.
     """
     check_store(store)
     checked_text("the agent", agent)
@@ -37,9 +39,22 @@ def latest(store: Store, agent: str, sender: str) -> str | None:
 def _latest_of(store: Store, agent: str, sender: str) -> str | None:
     for stem in stems(agent, sender):
         for first in store.first_lines(stem):
-            if is_chat_of(store, first.name, decode_identity(first.raw), agent, sender):
+            identity = decode_identity(first.raw)
+            if is_chat_of(store, first.name, identity, agent, sender):
                 return first.name
+            # Only names of the current scheme belong to one pair; those of earlier versions may be of another one.
+            if stem == name_stem(agent, sender) and (identity is None or _is_changed(first.raw)):
+                raise UnreadableHeader(
+                    f"the header of {first.name} cannot be read, so it may be the latest session of "
+                    f"{agent!r} and {sender!r}",
+                    hint=f'continue it by its name, as with Session.get(store, "{first.name}"), or create a new one',
+                )
     return None
+
+
+def _is_changed(header: bytes) -> bool:
+    """Return whether a session header has a seal that does not match, so that its identity cannot be trusted."""
+    return find_seal(header) is not None and not has_valid_seal(header, b"")
 
 
 def is_chat_of(store: Store, name: str, identity: SessionIdentity | None, agent: str, sender: str) -> bool:

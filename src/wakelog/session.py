@@ -103,7 +103,8 @@ class Session(StreamRecorder):
     ) -> Self:
         """Return the latest session of exactly this agent and sender; create one if there is none or it is terminated.
 
-        The other arguments but `clock` are those of `create`, and apply only to a session that is created.
+        `UnreadableHeader` if the latest session may be one whose header is damaged: `get` opens it by its name. The
+        other arguments but `clock` are those of `create`, and apply only to a session that is created.
         """
         check_store(store)
         numbers = NumberLimit()

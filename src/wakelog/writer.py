@@ -52,6 +52,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.retry_limit import RetryLimit
 from wakelog.log.seal import SealVerifier, unseal
 from wakelog.log.tail import may_refer_to_unread
 from wakelog.log.timestamps import iso_timestamp
@@ -74,7 +75,6 @@ from wakelog.session_header import new_header
 UNSYNCED_TYPES = frozenset({"call", "partial", "resumed", "activity"})
 _BODIES = (Node, Annotation)
 _SESSION_WIDE: frozenset[type] = frozenset((SessionRenamed, SessionArchived, Activity, Terminated, DamageNote))
-_APPEND_TRIES_MAX = 10_000
 _BodyT = TypeVar("_BodyT", bound=KnownBody)
 
 
@@ -262,8 +262,8 @@ class SessionWriter:
 
         `recording`: the holder is a program that records its own agent loop, not the runtime.
         """
-        entry_id = self._new_id()
-        for _ in range(_APPEND_TRIES_MAX):
+        entry_id, limit = self._new_id(), RetryLimit(self.name)
+        while True:
             self._catch_up()
             self._note_torn_tail()
             held = self.store.held(self.name)
@@ -283,7 +283,7 @@ class SessionWriter:
             with contextlib.suppress(Conflict):
                 body, after = self._encode(stamped), self._log.next_seq - 1
                 return self.store.acquire(self.name, body, after=after, holder=holder, ttl_s=ttl_s)
-        raise Conflict(f"{self.name} is too busy: {_APPEND_TRIES_MAX} tries to acquire it failed")
+            self._catch_up_after_refusal(limit)
 
     def _queue_to_record(self) -> tuple[Queued, ...] | None:
         """Return the queue of the whole session if no entry since the last compaction of rules 1 records it."""
@@ -309,8 +309,9 @@ class SessionWriter:
         self, compose: Callable[[], KnownBody], lease: Lease | None = None, expected_seq: int | None = None
     ) -> Entry:
         """Compose and append an entry; if another writer was faster, read its entries and try again."""
+        limit = RetryLimit(self.name)
         with self.mutex:
-            for _ in range(_APPEND_TRIES_MAX):
+            while True:
                 if self._log.torn is not None:
                     self._note_torn_tail()
                 if expected_seq is not None and expected_seq != self._log.next_seq - 1:
@@ -333,10 +334,15 @@ class SessionWriter:
                 except LeaseLost:
                     raise
                 except Conflict:
-                    self._catch_up()
+                    self._catch_up_after_refusal(limit)
                     continue
                 return before or self._add_acknowledged(value, sealed)
-            raise Conflict(f"{self.name} is too busy: other writers were faster {_APPEND_TRIES_MAX} times")
+
+    def _catch_up_after_refusal(self, limit: RetryLimit) -> None:
+        """Read what other writers appended; if that is nothing, read the log anew: it may have lost entries."""
+        self._catch_up()
+        if not limit.refused((self._log.next_seq, self._log.torn)):
+            self._loaded_log = None
 
     def _check_not_ended(self, value: KnownBody | None = None) -> None:
         """Raise `SessionEnded` if the session is terminated and does not accept this entry.

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wakelog.errors import BadId, Conflict, NotFound, SessionEnded, Untrusted
+from wakelog.errors import BadId, Conflict, NotFound, SessionEnded, UnreadableHeader, Untrusted
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import Prompt
@@ -116,13 +116,15 @@ class IdentitySuite:
             assert split_name(begin_session(store, *pair))[1] == (split_name(name)[1] or 0) + 1
 
     def test_a_name_of_another_pair_is_not_believed(self, store: Store) -> None:
-        """ST-1: the first line defines the pair of a session; a renamed or unreadable file does not change it."""
+        """ST-1: the first line defines the pair of a session; if it cannot be read, the search stops at its name."""
         name = begin_session(store, "bot", "one")
         adopt_old_session(store, 7, "bot", "two", stem="bot_one_")
-        store.adopt("torn", "bot_one_8", b"no entry\n")
-        store.adopt("empty", "bot_one_9", b"\n")
         assert latest(store, "bot", "one") == name
         assert latest(store, "bot", "two") is None
+        store.adopt("torn", "bot_one_8", b"no entry\n")
+        store.adopt("empty", "bot_one_9", b"\n")
+        with pytest.raises(UnreadableHeader, match="bot_one_9"):
+            latest(store, "bot", "one")
         assert begin_session(store, "bot", "one") == "bot_one_10"
 
     def test_only_chats_are_the_latest(self, store: Store) -> None:

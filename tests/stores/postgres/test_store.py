@@ -110,7 +110,7 @@ def test_each_addition_is_accepted_or_refused_separately(direct):
     for session in ("a", "b", "c"):
         make(direct.store, session)
     tables = direct.store._tables
-    sizes = {session: tables.last(session).size for session in ("a", "b", "c")}
+    sizes = {session: tables.end(session).size for session in ("a", "b", "c")}
     additions = [
         Addition("c", sizes["c"], (Row(b"one\n", 1, "c1"), Row(b"two\n", 2, "c2"))),
         Addition("b", sizes["b"] + 1, (Row(b"elsewhere\n", 1, "b1"),)),
@@ -132,7 +132,7 @@ def test_rows_with_a_taken_id_or_seq_are_stored(direct):
     """Law 12: they are kept like any others, whether they come together or later."""
     make(direct.store)
     tables = direct.store._tables
-    size = tables.last("s").size
+    size = tables.end("s").size
     rows = (Row(b"1\n", 1, "x"), Row(b"2\n", None, "x"), Row(b"3\n", 0, "s"))
     assert tables.add(Addition("s", size, rows, refuse_known=False))
     assert tables.add(Addition("s", size + 6, (Row(b"4\n", 1, "y"),)))

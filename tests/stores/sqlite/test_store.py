@@ -173,11 +173,11 @@ def test_each_append_of_a_group_has_its_own_result(path):
     for name in "abc":
         make(store, name, sender=name)
     tables: Any = store._tables
-    sizes = {name: tables.last(name).size for name in "abc"}
+    sizes = {name: tables.end(name).size for name in "abc"}
     sizes["b"] -= 1
     additions = [Addition(name, sizes[name], (Row(b"a row\n", None, f"m-{name}"),)) for name in "abc"]
     assert tables.add_group(GivenGroup(additions)) == [True, False, True]
-    assert [tables.last(name).number for name in "abc"] == [2, 1, 2]
+    assert [tables.end(name).last.number for name in "abc"] == [2, 1, 2]
 
 
 def test_a_replaced_file_is_read_anew(path, tmp_path):

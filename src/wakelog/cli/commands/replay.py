@@ -1,16 +1,18 @@
 """Command `replay`: replay a session from its log alone. No model is called and no tool is run."""
 
 import asyncio
+from collections.abc import Sequence
 
 import click
 
 from wakelog.app.addresses import find_session
-from wakelog.cli.ui.errors import DAMAGED, note, note_damage
+from wakelog.cli.ui.errors import DAMAGED, FAILED, note, note_damage
 from wakelog.cli.ui.options import SharedOptions, command, session_argument
 from wakelog.cli.ui.output import put, put_json
 from wakelog.cli.ui.quantities import plural
 from wakelog.cli.ui.safe_text import visible, visible_lines
 from wakelog.cli.ui.terminal import style_of
+from wakelog.log.lines import Damage
 from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import ReplayReport
 from wakelog.runtime.replay.verification import replay as replay_log
@@ -29,12 +31,16 @@ _SHOWN_BYTES = 2_000
 @session_argument
 @click.option("--verify", is_flag=True, help="Compare every entry and every reply byte for byte.")
 def replay(shared: SharedOptions, session: str, *, verify: bool) -> int:
-    """Replay a session from its log. Exit code 4 if the result differs from the log, or if the log is damaged."""
+    """Replay a session from its log. Exit code 4 if the result differs from the log, or if the log is damaged.
+
+    With --verify, exit code 1 if the log has no entry to compare: the runtime wrote none of it.
+    """
     address = find_session(shared.store_url, session)
-    damage = read_log(address.store, address.name).damage
+    damage = read_log(address.store, address.name, verify=True).damage
     report = asyncio.run(replay_log(address.store, address.name))
+    reason = _why(report, damage)
     if verify:
-        _put_verdict(shared, report)
+        _put_verdict(shared, report, reason)
     elif shared.json:
         for channel, replies in report.replies.items():
             for reply_id, text in replies.items():
@@ -42,9 +48,11 @@ def replay(shared: SharedOptions, session: str, *, verify: bool) -> int:
     else:
         _put_texts(report)
     if not report.ok and not verify:
-        note(f"the replay differs from the log: {visible(_why(report))}")
+        note(f"the replay differs from the log: {visible(reason)}")
     note_damage(address.ref, damage)
-    return 0 if report.ok and not damage else DAMAGED
+    if damage or not report.ok:
+        return DAMAGED
+    return FAILED if verify and reason else 0
 
 
 def _put_texts(report: ReplayReport) -> None:
@@ -56,38 +64,46 @@ def _put_texts(report: ReplayReport) -> None:
         note("no text was sent to a channel")
 
 
-def _put_verdict(shared: SharedOptions, report: ReplayReport) -> None:
+def _put_verdict(shared: SharedOptions, report: ReplayReport, reason: str) -> None:
     if shared.json:
-        put_json(_verdict(report))
+        put_json(_verdict(report, reason))
         return
     look = style_of(shared.color)
-    if report.ok:
+    if not reason:
         written, workers = plural(report.written, "entry", "entries"), plural(report.workers, "worker")
         put(f"{look.paint('mark', 'ok')}  {plural(report.lines, 'line')}; {written} reproduced exactly ({workers})")
         put("    no model was called, no tool was run, no configuration was read")
         return
-    put(f"{look.paint('bad', 'differs')}  {visible(_why(report))}")
+    put(f"{look.paint('bad', 'not verified' if report.ok else 'differs')}  {visible(reason)}")
     if report.divergence is not None:
         put(f"    in the log:  {visible(_line_text(report.divergence.recorded))}")
         put(f"    replayed:    {visible(_line_text(report.divergence.written))}")
 
 
-def _verdict(report: ReplayReport) -> dict[str, object]:
+def _verdict(report: ReplayReport, reason: str) -> dict[str, object]:
     divergence = report.divergence
     return {
-        "ok": report.ok,
+        "ok": not reason,
         "lines": report.lines,
         "written": report.written,
         "workers": report.workers,
-        "reason": None if report.ok else _why(report),
+        "reason": reason or None,
         "line": divergence.position + 1 if divergence is not None else None,
         "recorded": _line_text(divergence.recorded) if divergence is not None else None,
         "today": _line_text(divergence.written) if divergence is not None else None,
     }
 
 
-def _why(report: ReplayReport) -> str:
-    return report.divergence.message if report.divergence is not None else report.reason
+def _why(report: ReplayReport, damage: Sequence[Damage]) -> str:
+    """Return why the log is not verified: where the two differ, what is damaged, or that nothing was compared."""
+    if report.divergence is not None:
+        return report.divergence.message
+    if report.reason:
+        return report.reason
+    if damage:
+        place = f"{damage[0].session}, line {damage[0].line}" if damage[0].session else f"line {damage[0].line}"
+        return f"the log is damaged: {place}: {damage[0].reason}"
+    return "" if report.written else "nothing was compared: the runtime wrote no entry of this log"
 
 
 def _line_text(line: bytes) -> str:

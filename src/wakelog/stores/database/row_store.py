@@ -14,6 +14,7 @@ from wakelog.errors import BadId, Conflict, LeaseLost, NotFound, WakelogError
 from wakelog.log.ids import checked_id, is_id
 from wakelog.log.integrity import LogEnd, can_append_after, find_appended
 from wakelog.log.lines import Line, lines_after, split_lines, split_lines_backwards
+from wakelog.log.retry_limit import RetryLimit
 from wakelog.log.seal import find_seal, find_seq, unseal
 from wakelog.log.session_names import checked_name, is_name, name_stem, split_name
 from wakelog.ports.stores import (
@@ -44,7 +45,6 @@ from wakelog.stores.group_commit import GroupCommit, GroupFailed
 from wakelog.stores.process_identity import this_process
 from wakelog.stores.session_numbers import NUMBERS_MAX, last_old_number
 
-_TRIES_MAX = 100
 # The first page is small, because most readers need only the first line of a log, or its last few.
 _FIRST_PAGE_BYTES = 64 * 1024
 _PAGE_BYTES_MAX = 4 * 1024 * 1024
@@ -167,19 +167,19 @@ class RowStore:
     ) -> SealedLine:
         """See `ports.Store`."""
         append = AppendRequest(session, body, after, behind, fence, durable)
-        for tries in range(_TRIES_MAX):
+        limit, in_group = RetryLimit(session), durable
+        while True:
             placed = self._make_draft(append)
-            answer = (
-                self._add_draft(append, placed, in_group=durable and not tries) if isinstance(placed, Draft) else placed
-            )
+            answer = self._add_draft(append, placed, in_group=in_group) if isinstance(placed, Draft) else placed
             if isinstance(answer, SealedLine):
                 return answer
-            if answer is not None:
+            if isinstance(answer, WakelogError):
                 raise answer
-        raise Conflict(f"{session} is too busy")
+            in_group = False
+            limit.refused(answer)
 
-    def _add_draft(self, append: AppendRequest, draft: Draft, *, in_group: bool) -> SealedLine | WakelogError | None:
-        """Add one draft; return the answer, or None if the draft must be created again."""
+    def _add_draft(self, append: AppendRequest, draft: Draft, *, in_group: bool) -> SealedLine | WakelogError | int:
+        """Add one draft; return the answer, or the size of the log for which the draft was refused."""
         if not (self._add_in_group(draft.addition) if in_group else self._tables.add(draft.addition)):
             return self._refused(append, draft)
         self._ends[draft.addition.session] = draft.end
@@ -217,14 +217,14 @@ class RowStore:
             self._tables.sync()
         return SealedLine(*stored)
 
-    def _refused(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | None:
-        """The answer for a refused draft; None if the log has grown and its end must be read again."""
+    def _refused(self, append: AppendRequest, draft: Draft) -> SealedLine | WakelogError | int:
+        """The answer for a refused draft; its size if the log has grown and the end must be read again."""
         try:
             known = self._find(append.session)
             self._check_fence(known, append.fence)
             stored = self._tables.row_of(known.id, draft.row.id) if draft.row.id else None
             if stored is None:
-                return None
+                return draft.addition.size
             raw = stored.raw.strip(b"\n")
             if unseal(raw) != append.body:
                 return Conflict(f"another entry with the id {draft.row.id} exists, with other content")
@@ -236,16 +236,17 @@ class RowStore:
 
     def _end(self, session: str) -> LogEnd:
         """The current end of a log. A sealed last line is trusted; else the log is read from its start."""
-        end = LogEnd()
-        last = self._tables.last(session)
-        if last is None:
-            return end
-        raw = last.raw.strip(b"\n")
-        if last.raw.endswith(b"\n") and find_seal(raw) is not None and find_seq(raw) is not None:
-            end.add(Line(raw, last.size - len(raw) - 1))
-            return end
-        for line in self.load(session):
-            end.add(line)
+        end, stored = LogEnd(), self._tables.end(session)
+        last = stored.last.raw if stored.last is not None else b""
+        raw = last.strip(b"\n")
+        if last.endswith(b"\n") and find_seal(raw) is not None and find_seq(raw) is not None:
+            end.add(Line(raw))
+        elif last:
+            for line in self.load(session):
+                end.add(line)
+        # Rows may be missing, so the size is not the number of bytes that were read. It was read before them: if the
+        # log has grown in between, the addition is refused.
+        end.size = stored.size
         return end
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +278,7 @@ class RowStore:
     def tail(self, session: str) -> Iterator[Line]:
         """See `ports.Store`."""
         found = self._find(session).id
-        last = self._tables.last(found)
+        last = self._tables.end(found).last
         if last is not None:
             yield from split_lines_backwards(self._blocks_backwards(found, last), end=last.size)
 
@@ -294,7 +295,8 @@ class RowStore:
     def acquire(self, session: str, body: bytes, *, after: int, behind: int = 0, holder: str, ttl_s: float) -> Lease:
         """See `ports.Store`."""
         known = self._find(session)
-        for _ in range(_TRIES_MAX):
+        limit = RetryLimit(known.name)
+        while True:
             lease = self._tables.lease(known.id)
             placed = self._make_draft(AppendRequest(session, body, after, behind))
             if isinstance(placed, WakelogError):
@@ -308,7 +310,7 @@ class RowStore:
             if self._tables.take(placed.addition, holder, this_process(), ttl_s=ttl_s, void=void):
                 self._ends[known.id] = placed.end
                 return Lease(session, holder, placed.sealed().seq)
-        raise Conflict(f"{known.name} is too busy")
+            limit.refused((placed.addition.size, lease))
 
     def renew(self, lease: Lease, *, ttl_s: float) -> None:
         """See `ports.Store`."""

@@ -49,6 +49,16 @@ class StoredRow(msgspec.Struct, frozen=True):
     raw: bytes
 
 
+class StoredEnd(msgspec.Struct, frozen=True):
+    """The end of a stored log: its last row, if it has rows, and the size that the next addition must name.
+
+    The size counts all bytes ever added, also those of rows that are missing now.
+    """
+
+    size: int = 0
+    last: StoredRow | None = None
+
+
 class SessionRef(msgspec.Struct, frozen=True):
     """The id and the name of a session."""
 
@@ -157,8 +167,8 @@ class StoreTables(Protocol):
         """Make everything durable that was added until now without a sync, also by other writers."""
         ...
 
-    def last(self, session: str) -> StoredRow | None:
-        """The last row of a log; None if it has no rows."""
+    def end(self, session: str) -> StoredEnd:
+        """The end of a log: the last row, and the size that `add` compares with `Addition.size`, read together."""
         ...
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:

@@ -25,6 +25,7 @@ from wakelog.stores.database.tables import (
     LeaseRow,
     Row,
     SessionRef,
+    StoredEnd,
     StoredRow,
 )
 from wakelog.stores.followers import Follower
@@ -152,8 +153,11 @@ LEFT JOIN LATERAL (
   SELECT bytes FROM wakelog.lines WHERE session = page.session AND number = 1 LIMIT 1) AS first ON true
 ORDER BY page.number DESC, page.name DESC
 """
-_LAST = """
-SELECT number, size, bytes FROM wakelog.lines WHERE session = %(session)s ORDER BY number DESC LIMIT 1
+_END = """
+SELECT log.size, last.number, last.size, last.bytes FROM wakelog.logs AS log LEFT JOIN LATERAL (
+  SELECT number, size, bytes FROM wakelog.lines
+  WHERE session = %(session)s ORDER BY number DESC LIMIT 1) AS last ON true
+WHERE log.session = %(session)s
 """
 # The range of numbers limits the index scan, which a condition on sizes would not. It begins at an existing row, so
 # that rows removed from the middle of a log do not hide the rest.
@@ -304,9 +308,13 @@ class PostgresTables:
         """See `StoreTables`."""
         self._database.write(_SYNC, {})
 
-    def last(self, session: str) -> StoredRow | None:
-        """See `StoreTables`."""
-        return self._row(self._database.read(_LAST, {"session": session}))
+    def end(self, session: str) -> StoredEnd:
+        """See `StoreTables`. The size of a log is in `logs`; its last rows may be missing."""
+        found = self._database.read(_END, {"session": session})
+        if not found:
+            return StoredEnd()
+        size, *last = found[0]
+        return StoredEnd(size, StoredRow(*last) if last[0] is not None else None)
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `StoreTables`."""

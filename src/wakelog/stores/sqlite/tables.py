@@ -23,6 +23,7 @@ from wakelog.stores.database.tables import (
     LeaseRow,
     Row,
     SessionRef,
+    StoredEnd,
     StoredRow,
 )
 from wakelog.stores.file_events import watching_paths
@@ -286,10 +287,11 @@ class SqliteTables:
         """See `StoreTables`."""
         self._file.sync()
 
-    def last(self, session: str) -> StoredRow | None:
-        """See `StoreTables`."""
+    def end(self, session: str) -> StoredEnd:
+        """See `StoreTables`. The size of a log is that of its last row."""
         with self._file.reading() as db:
-            return _stored_row(db.execute(_LAST, (session,)).fetchone())
+            last = _stored_row(db.execute(_LAST, (session,)).fetchone())
+        return StoredEnd(last.size, last) if last else StoredEnd()
 
     def rows(self, session: str, *, after: int, budget: int) -> Sequence[StoredRow]:
         """See `StoreTables`."""
