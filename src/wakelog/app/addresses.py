@@ -1,8 +1,9 @@
 """Resolve what a user types to a session and an entry.
 
-A session: the path of a log file, `@latest`, an id, a name, or a unique prefix of an id or name. An entry: its id, its
-number in the session, its label, or a unique prefix of its id. `SESSION:ENTRY` names both. An ambiguous address is a
-usage error that lists the candidates. `entry_names` returns the shortest form that can be typed for an entry.
+A session: the path of a log file or bundle, `@latest`, an id, a name, or a unique prefix of an id or name. An entry:
+its id, its number in the session, its label, or a unique prefix of its id. `SESSION:ENTRY` names both. An ambiguous
+address is a usage error that lists the candidates. `entry_names` returns the shortest form that can be typed for an
+entry.
 """
 
 import os
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from wakelog.session import Session
 
 LOG_SUFFIX = ".jsonl"
+BUNDLE_SUFFIX = ".wakelog"
 _CANDIDATES_SHOWN = 5
 _FIRST_LINE_BYTES = 4096
 # How every line begins that wakelog writes.
@@ -77,7 +79,7 @@ def _split_address(typed: str) -> tuple[str, str | None]:
     if not is_nameable:
         raise BadId(f"{typed[:60]!r} is not a valid name", hint="see `wakelog ls`")
     session, colon, entry = typed.rpartition(":")
-    if not colon or "/" in entry or entry.endswith(LOG_SUFFIX):
+    if not colon or "/" in entry or entry.endswith((LOG_SUFFIX, BUNDLE_SUFFIX)):
         return typed, None
     if not session or not entry:
         raise UsageError(f"{typed!r} is not SESSION:ENTRY", hint="see `wakelog ls`")
@@ -85,11 +87,14 @@ def _split_address(typed: str) -> tuple[str, str | None]:
 
 
 def _is_path(session: str) -> bool:
-    return "/" in session or session.endswith(LOG_SUFFIX)
+    return "/" in session or session.endswith((LOG_SUFFIX, BUNDLE_SUFFIX))
 
 
 def _at_path(path: str) -> tuple[Store, str]:
-    """Return the store of a log file's folder, and the session's name there. Symbolic links are resolved first."""
+    """Return the store of a log file's folder, and the session's name there. Symbolic links are resolved first.
+
+    A bundle is a read-only store of its own.
+    """
     real = os.path.realpath(path)
     folder, file = os.path.split(real)
     try:
@@ -100,6 +105,9 @@ def _at_path(path: str) -> tuple[Store, str]:
         raise NotFound(f"file {path[:200]} does not exist") from None
     if os.path.isdir(real):
         raise UsageError(f"{path[:200]} is a folder", hint="name a log file, or use --store for a folder of them")
+    if file.endswith(BUNDLE_SUFFIX):
+        found: tuple[Store, str] = load("wakelog.transfer.bundles").open_bundle(real)
+        return found
     _refuse_foreign(path, real)
     if not file.endswith(LOG_SUFFIX) or not is_name(file.removesuffix(LOG_SUFFIX)):
         raise BadId(

@@ -10,7 +10,7 @@ import os
 import click
 import msgspec
 
-from wakelog.app.addresses import find_session
+from wakelog.app.addresses import BUNDLE_SUFFIX, find_session
 from wakelog.app.integrity import damage_values
 from wakelog.app.stores import StoreLocation, open_trusted_store
 from wakelog.cli.ui.errors import CONFLICT, DAMAGED, FAILED, note, note_damage, report_error
@@ -94,7 +94,11 @@ def _named_sessions(shared: SharedOptions, sessions: tuple[str, ...]) -> list[_S
             address.store.close()
             found = _Source(place.url, place.store, [])
         else:
-            found = _Source(f"jsonl:{os.path.dirname(os.path.realpath(address.ref))}", address.store, [])
+            real = os.path.realpath(address.ref)
+            # A bundle is a store of its own.
+            found = _Source(
+                f"jsonl:{real if real.endswith(BUNDLE_SUFFIX) else os.path.dirname(real)}", address.store, []
+            )
         names = sources.setdefault(_normalized_url(found.url), found).names
         assert names is not None
         names.append(address.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wakelog.app.addresses import Address, find_session
-from wakelog.app.export import document_content, jsonl_content, write_new_file
+from wakelog.app.export import ExportContent, document_content, jsonl_content, write_new_file
 from wakelog.cli import load
 from wakelog.cli.ui.errors import exit_if_damaged, note
 from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
@@ -30,13 +30,14 @@ TARGETS = ("claude-code", "codex", "pi", "opencode", "gemini", "goose", "aider",
     examples="""
     wakelog export @latest --format md | less
     wakelog export crab_user_3 -f jsonl -o session.jsonl
+    wakelog export crab_user_3 -f bundle -o session.wakelog
     wakelog export crab_user_3:12 -f md -o until-12.md
     wakelog export crab_user_3 --to claude-code -o session.jsonl
     """,
     json=False,
 )
 @session_argument
-@click.option("-f", "--format", "shape", type=click.Choice(["jsonl", "md", "json"]), help="[default: jsonl]")
+@click.option("-f", "--format", "shape", type=click.Choice(["jsonl", "md", "json", "bundle"]), help="[default: jsonl]")
 @click.option("--to", "target", type=click.Choice(TARGETS), help="Write the format of another agent or API.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a new file. [default: standard output]")
 @at_option
@@ -45,8 +46,9 @@ def export(
 ) -> None:
     """Export a session as JSONL, Markdown or JSON, or for another agent.
 
-    jsonl is the log itself, json one document, md one branch for people to read. With --to, what the other format
-    cannot hold is reported; `wakelog handoff` writes such a session into the tool's own place.
+    jsonl is the log itself, json one document, md one branch for people to read, bundle one file with the log, its
+    blobs and the sessions it needs, which `wakelog show`, `verify`, `replay` and `copy` open. With --to, what the other
+    format cannot hold is reported; `wakelog handoff` writes such a session into the tool's own place.
     """
     address = find_session(shared.store_url, session, at)
     if target is not None:
@@ -57,7 +59,7 @@ def export(
     shape = shape or "jsonl"
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at requires --format md; {shape} contains every branch", hint="leave the entry out")
-    content = jsonl_content(address) if shape == "jsonl" else document_content(address, shape, visible)
+    content = _content(address, shape)
     if content.includes_parent and sys.stderr.isatty():
         note("a fork is exported as a whole: its parent's branch, then its own entries")
     if output is None or output == "-":
@@ -68,6 +70,18 @@ def export(
         if sys.stderr.isatty():
             note(f"wrote {output}")
     exit_if_damaged(address.ref, content.damage)
+
+
+def _content(address: Address, shape: str) -> ExportContent:
+    if shape == "jsonl":
+        return jsonl_content(address)
+    if shape != "bundle":
+        return document_content(address, shape, visible)
+    bundles = load("wakelog.transfer.bundles")
+    pieces, copied = bundles.make_bundle(address.store, address.name)
+    for lost in bundles.lost_items(copied):
+        note(f"not in the bundle: {visible(lost)}")
+    return ExportContent(pieces, [damage for done in copied for damage in done.damage])
 
 
 def _export_to(address: Address, target: str, output: str | None) -> None:

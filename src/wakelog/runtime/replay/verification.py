@@ -15,6 +15,7 @@ from wakelog.runtime.replay.recorded_runtime import ReplayRuntime
 from wakelog.runtime.replay.recording import Diverged, RecordedLine, ReplayStore, read_script
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
+from wakelog.verification import audit_blobs
 
 _IDLE_ROUNDS_MAX = 1_000
 
@@ -63,6 +64,9 @@ async def replay(store: Store, session: Session | str) -> ReplayReport:
     written = sum(not recorded.is_input for recorded in script)
     if parted is None and not reason:
         reason = _delivery_mismatch(script, channels)
+    elif losses := audit_blobs(store.blobs, (each.entry for each in script if each.entry is not None)).losses:
+        # Without its blobs a log cannot be replayed, whatever line shows it first.
+        parted, reason = None, f"line {losses[0].references[0].line}: {losses[0].reason}"
     return ReplayReport(name, len(script), written, workers, held, parted, reason)
 
 
