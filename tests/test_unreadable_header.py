@@ -26,9 +26,9 @@ class FileRig:
 @pytest.fixture(params=["files", "sqlite", "postgres"])
 def rig(request, tmp_path):
     if request.param == "postgres":
-        made = PostgresRig(request.getfixturevalue("postgres_url"))
-        yield made
-        made.close()
+        on_server = PostgresRig(request.getfixturevalue("postgres_url"))
+        yield on_server
+        on_server.close()
         return
     made = FileRig(tmp_path / "store") if request.param == "files" else SqliteRig(tmp_path / "store.db")
     yield made

@@ -33,13 +33,13 @@ class PostgresDamage(PostgresRig):
 @pytest.fixture(params=["sqlite", "postgres"])
 def rig(request, tmp_path):
     if request.param == "sqlite":
-        made = SqliteDamage(tmp_path / "store.db")
-        yield made
-        made.store.close()
+        rows = SqliteDamage(tmp_path / "store.db")
+        yield rows
+        rows.store.close()
         return
-    made = PostgresDamage(request.getfixturevalue("postgres_url"))
-    yield made
-    made.close()
+    server_rows = PostgresDamage(request.getfixturevalue("postgres_url"))
+    yield server_rows
+    server_rows.close()
 
 
 def written(rig):
