@@ -135,11 +135,9 @@ async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], A
     """
     try:
         await _within_limit(send, channel)
-    except asyncio.CancelledError as error:
-        if is_being_cancelled():
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a channel may be any code, and raise anything
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
-        return _fault_report(step, error)
-    except Exception as error:  # noqa: BLE001 - a channel may be any code, and raise anything
         return _fault_report(step, error)
     return None
 
