@@ -135,7 +135,7 @@ async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], A
     """
     try:
         await _within_limit(send, channel)
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a channel may be any code, and raise anything
+    except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
         return _fault_report(step, error)
