@@ -1,8 +1,10 @@
 """Run the programs in documents as they stand; each prints what its last comment says."""
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -18,10 +20,11 @@ def programs(page: str) -> list[str]:
     return python_blocks((_DOCS / page).read_text())
 
 
-def check_printed(program: str, folder: Path) -> None:
-    """Run a program in a folder; it prints its last comment, and nothing on stderr."""
+def check_printed(program: str, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    """Run a program in a folder, with additions to the environment: it prints its last comment, nothing on stderr."""
     last_comment = re.search(r"(?:^# .*\n)+\Z", program, re.MULTILINE)
     assert last_comment is not None, "the program does not end with a comment that says what it prints"
     command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    env = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
     assert (done.stdout, done.stderr) == (re.sub(r"^# ", "", last_comment[0], flags=re.MULTILINE), "")

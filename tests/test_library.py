@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loopback.model_answers import Say
+from tests.loopback.models import ModelServer
 from tests.programs import check_printed, programs
 from wakelog import errors
 from wakelog.ports import catalogs, runtime, stores
@@ -15,12 +17,15 @@ TEXT = (Path(__file__).parent.parent / "docs" / "library.md").read_text()
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) == 6
+    assert len(PROGRAMS) == 7
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_a_program_prints_its_last_comment(program, tmp_path):
-    check_printed(program, tmp_path)
+    with ModelServer(without_tools=True) as server:
+        server.play([Say("Three degrees.")])
+        model = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "NO_PROXY": "127.0.0.1"}
+        check_printed(program, tmp_path, model)
 
 
 def test_every_port_and_suite_is_there():

@@ -21,7 +21,7 @@ from wakelog.arguments import check_spoken, check_store, checked_reply, checked_
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX, RedactMode
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import Conflict, OpenToolCalls, StoreError, UsageError
+from wakelog.errors import Conflict, StoreError, UsageError
 from wakelog.forking import fork
 from wakelog.identity import NumberLimit, NumberRefused, latest
 from wakelog.journals import read_journals
@@ -192,9 +192,11 @@ class Session(StreamRecorder):
             raise UsageError("the summary is empty", hint="pass the text of the summary")
         if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
             raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
-        if self._held is not None:
-            self._check_calls_are_kept(first_kept)
-        return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
+        with self.mutex:
+            self.check_not_streaming("compact the session after its with statement")
+            if self._held is not None:
+                self._check_calls_are_kept(first_kept)
+            return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
 
     def _check_calls_are_kept(self, first_kept: str | None) -> None:
         """Raise `OpenToolCalls` if a compaction would replace a tool call of the loop that this object records.
@@ -204,7 +206,7 @@ class Session(StreamRecorder):
         nodes = [node.id for node in self.branch().nodes]
         kept = set(nodes[nodes.index(first_kept) :] if first_kept in nodes else ())
         if any(call.reply_id not in kept for call in open_tool_calls(self.branch())):
-            self._check_no_open_tool_calls()
+            self.check_no_open_tool_calls()
 
     def move_head(self, entry: str | Entry, *, reason: Literal["retry", "rerun"] | None = None) -> Entry:
         """Move the head to `entry`. With a `reason` this is also a request to run the session."""
@@ -283,14 +285,13 @@ class Session(StreamRecorder):
 
         def compose() -> KnownBody:
             self._check_no_other_holder()
-            self._check_no_open_tool_calls()
+            self.check_no_open_tool_calls()
             if self._held is None and not is_recorded(self._log.tree):
                 raise _NotMarked(f"{self.name} is not marked as recorded")
             return self._stamped(Message(message=prompt), entry_id)
 
         with self.mutex:
-            if self.stream is not None:
-                raise UsageError("a reply is being streamed", hint="record the prompt after its with statement")
+            self.check_not_streaming("record the prompt after its with statement")
             if self._held is not None:
                 return self._append(compose, self.hold_lease())
             with contextlib.suppress(_NotMarked):
@@ -326,14 +327,22 @@ class Session(StreamRecorder):
 
         `reply` is text, a `Reply`, or a response of the Anthropic Messages, OpenAI Chat Completions or OpenAI Responses
         API, as an object of the SDK or as JSON. `model` and `provider` complete a reply that does not name them. The
-        reply returned is as it arrived; in the log its secrets are redacted.
+        reply returned is as it arrived; in the log its secrets are redacted. `OpenToolCalls` while tool calls have no
+        result, `UsageError` in the body of `streaming`: pass the final message of a stream to its `finish`.
         """
         given = self._as_reply(reply)
         whole = checked_reply(
             msgspec.structs.replace(given, model=given.model or model, provider=given.provider or provider)
         )
+        entry_id = self._new_id()
+
+        def compose() -> KnownBody:
+            self.check_no_open_tool_calls()
+            return self._stamped(Message(message=whole), entry_id)
+
         with self.mutex:
-            self.append(Message(message=whole), lease=self.hold_lease())
+            self.check_not_streaming("pass the final message of the stream to stream.finish(…)")
+            self._append(compose, self.hold_lease())
         return whole
 
     def streaming(self, *, model: str | None = None, provider: str | None = None) -> StreamedReply:
@@ -392,13 +401,6 @@ class Session(StreamRecorder):
         if held is not None and (own is None or held.fence != own.lease.fence):
             hint = "wait until it ends, or use session.say(…) to leave the message in its queue"
             raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
-
-    def _check_no_open_tool_calls(self) -> None:
-        open_calls = open_tool_calls(self._log.tree.branch())
-        if open_calls:
-            names = ", ".join(f"{call.tool_call.name} ({call.tool_call.id})" for call in open_calls)
-            hint = "record their results, or call session.recover() after a crash"
-            raise OpenToolCalls(f"{self.name} has tool calls without a result: {names}", hint=hint)
 
     def _as_reply(self, reply: object) -> Reply:
         if isinstance(reply, Reply):

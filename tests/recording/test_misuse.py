@@ -164,6 +164,35 @@ def test_a_streamed_reply_stays_where_it_was_requested(session):
     assert (reply.value.parent_id, reply.value.message.text) == (second.id, "answer to q2")
 
 
+def test_no_reply_while_tool_calls_are_open(session):
+    """Laws 7 and 8: the result of an earlier call would be placed before a reply that was already sent."""
+    begun(session)
+    before = len([*session.entries()])
+    with pytest.raises(OpenToolCalls, match=r"pay \(c1\).*recover"):
+        session.assistant("I go on")
+    with pytest.raises(OpenToolCalls, match="recover"), session.streaming():
+        pytest.fail("the body must not run")
+    assert len([*session.entries()]) == before
+    session.recover()
+    sent = session.to_anthropic()
+    session.assistant("It was not paid.")
+    assert not session.recover()
+    assert session.to_anthropic()[: len(sent)] == sent
+
+
+@pytest.mark.parametrize("act", [lambda s: s.assistant("Three degrees."), lambda s: s.compact("They talked.")])
+def test_nothing_follows_the_place_of_a_streamed_reply(session, act):
+    """TREE-2: a second entry at its place would leave the streamed reply, or that entry, on a side branch."""
+    session.user("go")
+    with session.streaming() as stream:
+        stream.text("Three ")
+        with pytest.raises(UsageError, match="being streamed"):
+            act(session)
+        stream.finish("Three degrees.")
+    assert [message.content[0].text for message in session.messages()] == ["go", "Three degrees."]
+    assert [entry.type for entry in session.entries()].count("message") == 2
+
+
 def test_a_compaction_keeps_open_tool_calls(session):
     """Law 7: a call that a compaction replaced would never get a result."""
     begun(session)

@@ -368,6 +368,7 @@ def test_a_streamed_reply(session):
     )
     stored = [*session.entries()][-1].value.message
     assert (stored.content, stored.model, stored.stop_reason) == (stream.reply.content, "m", "tools")
+    session.tool_result("c1", "paid")
     with session.streaming() as stream:
         shown = [stream.text("my password=hunter2"), stream.text("secret and"), stream.finish()]
     assert "".join(shown) == [*session.entries()][-1].value.message.text

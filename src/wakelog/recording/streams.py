@@ -15,7 +15,7 @@ import msgspec
 
 from wakelog.decide.assembly import ReplyDraft, fit_entry_content
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import UsageError
+from wakelog.errors import OpenToolCalls, UsageError
 from wakelog.log.content import (
     ContentDelta,
     JsonObject,
@@ -27,6 +27,7 @@ from wakelog.log.content import (
     encode_delta,
 )
 from wakelog.log.entry import Message, Partial
+from wakelog.projections.pending import open_tool_calls
 from wakelog.recording.tool_runs import Recorder
 from wakelog.redaction.entries import DeltaRedactor
 
@@ -36,6 +37,19 @@ class StreamRecorder(Recorder):
 
     stream: "StreamedReply | None"
     """The reply that is being streamed."""
+
+    def check_not_streaming(self, hint: str) -> None:
+        """Raise `UsageError` while a reply is streamed: another node would leave that reply on a side branch."""
+        if self.stream is not None:
+            raise UsageError("a reply is being streamed", hint=hint)
+
+    def check_no_open_tool_calls(self) -> None:
+        """Raise `OpenToolCalls` if a call at the head has no result: what follows would be sent before its result."""
+        open_calls = open_tool_calls(self._log.tree.branch())
+        if open_calls:
+            names = ", ".join(f"{call.tool_call.name} ({call.tool_call.id})" for call in open_calls)
+            hint = "record their results, or call session.recover() after a crash"
+            raise OpenToolCalls(f"{self.name} has tool calls without a result: {names}", hint=hint)
 
 
 class StreamedReply:
@@ -66,13 +80,14 @@ class StreamedReply:
         self._redactor = DeltaRedactor(session.policy.redact) if session.policy.redacts else None
 
     def __enter__(self) -> "StreamedReply":
-        """Begin the reply; `UsageError` while this session object streams another one."""
+        """Begin the reply; `UsageError` while this session object streams another, `OpenToolCalls` with open calls."""
         session = self._session
         with session.mutex:
             session.hold_lease()
             if session.stream is not None:
                 raise UsageError("a reply is being streamed already", hint="end its with statement first")
             self._place = session.tree.head
+            session.check_no_open_tool_calls()
             session.stream = self
         return self
 
