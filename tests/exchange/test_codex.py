@@ -27,7 +27,7 @@ from tests.exchange.codex_records import (
     turn_context,
     user,
 )
-from tests.exchange.samples import MemoryFile, account_of, jsonl
+from tests.exchange.samples import MemoryFile, account_of, entries_of, jsonl
 from wakelog.errors import UsageError
 from wakelog.exchange.codex.reader import (
     is_codex,
@@ -43,6 +43,7 @@ from wakelog.log.entry import (
     Failed,
     ModelChange,
 )
+from wakelog.log.timestamps import iso_timestamp
 from wakelog.projections.context import ContextMessage
 from wakelog.recording.requests import openai_responses_items
 
@@ -414,3 +415,25 @@ def test_a_reply_with_a_custom_call_goes_back_plainly():
     custom = item("custom_tool_call", call_id="c1", id="ctc_1", name="apply_patch", input="x")
     sent = _sent_back(entries(meta(), turn_context(), user("Go"), reasoning(id="rs_1"), custom, output("c1")))
     assert [each.get("type") for each in sent] == [None, "function_call", "function_call_output"]
+
+
+def test_usage_behind_the_end_of_the_last_turn_is_that_of_its_reply():
+    for end in (event("task_complete", turn_id="t"), event("turn_aborted", reason="interrupted")):
+        bodies = entries(meta(), turn_context(), user("Go"), answer("Done."), end, tokens(10, 10))
+        assert [reply.usage and reply.usage.input_tokens for reply in replies(bodies)] == [10]
+
+
+@pytest.mark.parametrize(
+    ("records", "path", "begun"),
+    [
+        ((user("Go"), answer("Done.")), "rollout.jsonl", "2026-11-16T18:00:05.000Z"),
+        ((), "rollout-2026-11-16T18-09-22-x.jsonl", "2026-11-16T18:09:22.000Z"),
+    ],
+)
+def test_a_header_without_a_time_has_that_of_the_first_record_or_of_the_name(records, path, begun):
+    """Not that of 1970."""
+    header = meta("no-time-in-this-id")
+    del header["timestamp"], header["payload"]["timestamp"]
+    session = read(header, *records, path=path)
+    assert iso_timestamp(session.started_ms) == begun
+    assert {body.timestamp for body in entries_of(session)} == {begun}

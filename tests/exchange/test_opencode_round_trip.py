@@ -370,3 +370,15 @@ def test_signatures_and_usage_of_opencode_are_kept():
     (reply,) = [node.message for node in again.branch if isinstance(node, Message)]
     assert reply.content == (Thinking(thinking="Hm", signature="s"),)
     assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cost_micros) == (10, 5, 1500)
+
+
+def test_what_a_compaction_keeps_is_not_added_to_a_message_before_it():
+    """Its first entry is a part that is kept verbatim, and a note follows."""
+    agent, note, said = part("p1", "agent", name="explore"), text("p2", "Read it", synthetic=True), text("p3", "Go")
+    messages = [
+        user("msg_1", text("p0", "Hello")),
+        user("msg_2", agent, note, said),
+        user("msg_3", part("p4", "compaction", auto=False, tail_start_id="msg_2")),
+        assistant("msg_4", text("p5", "So far"), summary=True, parentID="msg_3", finish="stop"),
+    ]
+    same_again(only(MemoryFile(json.dumps({"info": SESSION, "messages": messages}).encode(), "export.json")))

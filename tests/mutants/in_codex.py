@@ -37,6 +37,22 @@ IN_CODEX = (
         (f"{GROWN}::test_a_line_that_waits_for_its_item_at_the_end_is_counted",),
     ),
     Mutant(
+        "a search of the provider is not shown",
+        "VIEW-8",
+        "log/provider_calls.py::provider_calls",
+        "_openai_call(block, at) or _anthropic_call(block, outcomes)",
+        "_anthropic_call(block, outcomes)",
+        ("tests/exchange/test_provider_calls.py::test_a_transcript_shows_the_searches_of_codex_as_calls",),
+    ),
+    Mutant(
+        "a search handed to another agent is in the last part of its reply",
+        "ST-9",
+        "exchange/provider_calls.py::_divided",
+        "parent, is_divided = result.id, True",
+        "parent = result.id",
+        ("tests/exchange/test_provider_calls.py::test_another_agent_gets_a_call_with_a_result_before_the_text",),
+    ),
+    Mutant(
         "codex: calls of all sessions share their ids",
         "ST-9",
         "exchange/codex/identities.py::Identities.of_item",

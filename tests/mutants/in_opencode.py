@@ -138,6 +138,14 @@ IN_OPENCODE = (
         ),
     ),
     Mutant(
+        "what a compaction keeps is added to a message before it",
+        "ST-9",
+        "exchange/opencode/writer.py::_SessionWriter._write",
+        "node.id in self._kept_first",
+        "False",
+        (f"{ROUND_TRIP}::test_what_a_compaction_keeps_is_not_added_to_a_message_before_it",),
+    ),
+    Mutant(
         "a compaction that a later one undoes is written",
         "ST-9",
         "exchange/opencode/writer.py::_SessionWriter._compaction",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from wakelog.errors import Damaged, UsageError
+from wakelog.exchange.provider_calls import keeps_none, with_tool_calls
 from wakelog.exchange.writing import SessionToWrite, WrittenNode, WrittenSession
 from wakelog.large_content import with_inline_media
 from wakelog.log.content import BlobRef, Text
@@ -32,6 +33,8 @@ WRITERS = {
     "anthropic": "wakelog.exchange.message_lists.writer_anthropic",
 }
 """The module that writes each format."""
+# These writers decide for each reply whether its provider takes the calls back that it ran itself.
+_KEEP_PROVIDER_CALLS = frozenset({"anthropic", "claude-code", "codex"})
 
 
 def write_session(session: SessionToWrite, target: str) -> WrittenSession:
@@ -39,7 +42,7 @@ def write_session(session: SessionToWrite, target: str) -> WrittenSession:
     if target not in WRITERS:
         raise UsageError(f"no format is called {target!r}", hint=f"there are {', '.join(WRITERS)}")
     write: Callable[[SessionToWrite], WrittenSession] = importlib.import_module(WRITERS[target]).write_session
-    return write(session)
+    return write(session if target in _KEEP_PROVIDER_CALLS else with_tool_calls(session, keeps_none))
 
 
 def session_to_write(store: Store, session: str) -> SessionToWrite:

@@ -41,6 +41,7 @@ from wakelog.log.entry import (
     Spawned,
     ToolStarted,
 )
+from wakelog.log.provider_calls import provider_calls
 from wakelog.log.tree import Branch
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.context_changes import describe_context
@@ -305,8 +306,13 @@ def _plain_row(node: Entry) -> TranscriptRow:
 def _reply_rows(
     node: Entry, reply: Reply, results: dict[tuple[str, str], Entry], shown: set[str]
 ) -> Iterator[TranscriptRow]:
-    for part in reply.parts:
-        if isinstance(part, Thinking):
+    parts = reply.parts
+    by_provider = provider_calls(parts)
+    for at, part in enumerate(parts):
+        if at in by_provider:
+            if (made := by_provider[at]) is not None:
+                yield _row(node, "call", name=made.name, input=made.input, status=made.status, text=made.result)
+        elif isinstance(part, Thinking):
             yield _row(node, "thinking", text=part.thinking)
         elif isinstance(part, ToolCall):
             yield _tool_call_row(node, part, results.get((node.id, part.id)), shown)

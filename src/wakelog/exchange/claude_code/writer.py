@@ -17,10 +17,11 @@ from typing import Any
 
 import msgspec
 
-from wakelog.exchange.claude_code.content import object_of
+from wakelog.exchange.claude_code.content import ANTHROPIC, object_of
 from wakelog.exchange.claude_code.drafts import ENVIRONMENT_TYPE, Drafts
 from wakelog.exchange.claude_code.entries import TOOL
 from wakelog.exchange.claude_code.runs import Run, Runs
+from wakelog.exchange.provider_calls import with_tool_calls
 from wakelog.exchange.writing import (
     Losses,
     SessionToWrite,
@@ -32,6 +33,7 @@ from wakelog.exchange.writing import (
 )
 from wakelog.log.content import JsonObject, Prompt, Reply, ToolResult
 from wakelog.log.entry import Compaction, Custom, Message
+from wakelog.log.provider_calls import ProviderCall
 from wakelog.log.timestamps import iso_timestamp, parse_ms
 
 _ENVIRONMENT_KEYS = ("cwd", "version", "gitBranch")
@@ -44,7 +46,12 @@ _COPIED = "written more than once: a branch or the end of the session is in the 
 
 def write_session(session: SessionToWrite) -> WrittenSession:
     """Return a session as a file of Claude Code."""
-    return _SessionWriter(session).written()
+    return _SessionWriter(with_tool_calls(session, _keeps_call)).written()
+
+
+def _keeps_call(node: Message, call: ProviderCall) -> bool:
+    reply = node.message
+    return call.api == "anthropic" and isinstance(reply, Reply) and reply.provider in (None, ANTHROPIC)
 
 
 def project_folder(cwd: str) -> str:

@@ -10,6 +10,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from posixpath import basename
 from typing import Any
 
@@ -26,6 +27,7 @@ from wakelog.log.timestamps import iso_timestamp, parse_ms
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _UUID_WITH_TIME = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _NAMED_THREAD = re.compile(rf"({_UUID})(?:_{_UUID})?\.jsonl?(?:\.zst)?\Z", re.IGNORECASE)
+_NAME_WITH_TIME = re.compile(r"rollout-(\d{4}-\d\d-\d\d)T(\d\d-\d\d-\d\d)-")
 _NAME_CHARS = 80
 _BASE_KEYS = ("thread_id", "end_ordinal_exclusive", "end_byte_offset")
 # How many files one after the other a history may be spread over, and in how many records a header is looked for.
@@ -95,8 +97,14 @@ def started_ms_of(thread_id: str) -> int | None:
 def find_header(source: SourceFile, document: JsonObject | None) -> Header:
     """Return the header of a file. The first one counts: a fork holds those of its ancestors as well.
 
-    Without a readable header, the id in the name of the file identifies the session, or else its first record.
+    Without a readable header, the id in the name of the file identifies the session, or else its first record. Without
+    a time in the header, the session began with the first record that has one, or when the name of the file says.
     """
+    header = _first_header(source, document)
+    return header if header.started_ms else msgspec.structs.replace(header, started_ms=_first_ms(source))
+
+
+def _first_header(source: SourceFile, document: JsonObject | None) -> Header:
     if document is not None and text_of(document["session"].get("id")):
         return _header(document["session"], None)
     first = None if document is None else _bytes_of(document["session"])
@@ -114,6 +122,15 @@ def find_header(source: SourceFile, document: JsonObject | None) -> Header:
     named = _NAMED_THREAD.search(_name_of(source))
     thread_id = named[1].lower() if named else digest_of(first or b"").partition(":")[2][:32]
     return Header(thread_id, thread_id, {}, started_ms_of(thread_id) or 0)
+
+
+def _first_ms(source: SourceFile) -> int:
+    for record in islice(json_records(source.lines()), _HEADER_RECORDS):
+        ms = None if isinstance(record, BadRecord) else parse_ms(text_of(record.value.get("timestamp")))
+        if ms is not None and ms > 0:
+            return ms
+    named = _NAME_WITH_TIME.match(_name_of(source))
+    return (parse_ms(f"{named[1]}T{named[2].replace('-', ':')}Z") or 0) if named else 0
 
 
 def _bytes_of(value: JsonObject) -> bytes:

@@ -15,7 +15,8 @@ may have more items: where its beginning is known from an earlier import, the re
 event at the end whose item may not be written yet, and usage whose reply may not be, are only counted. Usage that is
 written behind a reply becomes that of the reply; its id stays the same.
 
-**Usage** stands behind the items of a response, behind their results, or, in versions of 2025, before the items. It
+**Usage** stands behind the items of a response, behind their results or the end of their turn, or, in versions of 2025,
+before the items. It
 stands before them if it was written between an event and the item that the event displays, or directly before an item
 whose reply has none behind it. Usage that is not that of a reply is kept verbatim.
 
@@ -235,11 +236,11 @@ class Transcript:
                 self._entries.end_reply()
                 self._entries.add_verbatim(line)
             case "task_complete" | "turn_complete":
-                self._entries.end_reply()
+                self._entries.end_reply(may_wait=True)
                 self._entries.add_verbatim(line)
                 self._add_failure(line, event.get("error"))
             case "error":
-                self._entries.end_reply()
+                self._entries.end_reply(may_wait=True)
                 self._entries.add_verbatim(line)
                 self._add_failure(line, event)
             case "turn_aborted":
@@ -292,7 +293,7 @@ class Transcript:
 
     def _take_abort(self, line: Line, event: JsonObject) -> None:
         entries = self._entries
-        entries.end_reply()
+        entries.end_reply(may_wait=True)
         body = Cancelled(
             id=entries.ids.take(line, line.identity),
             parent_id=entries.tip,

@@ -37,6 +37,7 @@ from wakelog.exchange.codex.written_items import (
     usage_fields,
     uuid7,
 )
+from wakelog.exchange.provider_calls import with_tool_calls
 from wakelog.exchange.writing import (
     MOVED_RESULT,
     Losses,
@@ -48,6 +49,7 @@ from wakelog.exchange.writing import (
 )
 from wakelog.log.content import AnyPart, BaseMessage, JsonObject, Note, Reply, Text, ToolResult, Usage
 from wakelog.log.entry import Cancelled, Compaction, ContextEntry, Custom, Failed, Message, ModelChange, Setting
+from wakelog.log.provider_calls import ProviderCall
 from wakelog.log.timestamps import iso_timestamp, parse_ms
 from wakelog.projections.context import estimate_tokens
 
@@ -97,10 +99,10 @@ class _Rollout:
     def __init__(self, session: SessionToWrite, thread_id: str) -> None:
         self.lines: list[bytes] = []
         self.losses = Losses()
-        self._session, self._thread_id = session, thread_id
-        branch = session.branch
-        self._own = OwnRecords(branch)
-        self._nodes = self._own.with_results_next_to_calls(branch)
+        self._thread_id = thread_id
+        self._own = OwnRecords(session.branch)
+        self._session = with_tool_calls(session, self._keeps_call)
+        self._nodes = self._own.with_results_next_to_calls(self._session.branch)
         self._at_ms = session.started_ms
         self._turn: _Turn | None = None
         self._calls = CallIds()
@@ -110,6 +112,10 @@ class _Rollout:
         self._usage = Usage()
         self._has_usage = False
         self._windows = [uuid7(session.started_ms, thread_id, "window")]
+
+    def _keeps_call(self, node: Message, call: ProviderCall) -> bool:
+        reply = node.message
+        return call.api == "openai" and isinstance(reply, Reply) and self._own.is_own(reply)
 
     def write(self) -> None:
         """Write the header and every node."""

@@ -15,6 +15,7 @@ from wakelog.exchange.message_lists.context import (
     written,
 )
 from wakelog.exchange.message_lists.shapes import ANTHROPIC
+from wakelog.exchange.provider_calls import with_tool_calls
 from wakelog.exchange.writing import Losses, SessionToWrite, WrittenSession
 from wakelog.log.content import JsonObject, Media
 from wakelog.projections.context import ContextMessage
@@ -28,6 +29,7 @@ _COMMON = (*PLAIN_BLOCKS, "tool_result", "image")
 def write_session(session: SessionToWrite) -> WrittenSession:
     """Return the messages of a request that continues the session."""
     losses = Losses()
+    session = with_tool_calls(session, lambda _, call: call.api == "anthropic")
     context = request_context(session, ANTHROPIC, losses)
     messages = anthropic_messages(context.messages, model=None, cache=False)
     blocks = [block for message in messages for block in message["content"]]

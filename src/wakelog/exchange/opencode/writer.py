@@ -164,6 +164,9 @@ class _SessionWriter:
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────
 
     def _write(self, node: WrittenNode) -> None:
+        if node.id in self._kept_first:
+            # What a compaction keeps is not added to a message that it does not keep.
+            self._final = len(self._messages)
         match node:
             case Message(message=Reply() as reply):
                 self._reply(node, reply)
@@ -200,19 +203,15 @@ class _SessionWriter:
         parts = said_parts(note.parts, "note", self._losses, synthetic=True)
         if note.custom_type != _OWN_NOTE:
             self._losses.add("note", "OpenCode does not keep what kind of a note it is")
-        elif (last := self._last_message(node)) is not None and last is self._said_last:
+        elif (last := self._last_message()) is not None and last is self._said_last:
             for part in parts:
                 self._add_part(last, part)
             return
         self._said(node, parts)
 
-    def _last_message(self, node: WrittenNode) -> JsonObject | None:
-        """Return the message that a node may be added to; None if it has to be in another one.
-
-        The first node that a compaction keeps is not added to a message which it does not keep.
-        """
-        is_added = len(self._messages) > self._final and node.id not in self._kept_first
-        return self._messages[-1] if is_added else None
+    def _last_message(self) -> JsonObject | None:
+        """Return the message that a node may be added to; None if it has to be in another one."""
+        return self._messages[-1] if len(self._messages) > self._final else None
 
     def _reply(self, node: WrittenNode, reply: Reply) -> None:
         message = self._assistant_message(node, (reply.provider, reply.model), reply.usage)
@@ -317,7 +316,7 @@ class _SessionWriter:
 
     def _write_kept(self, node: Custom, parts: Sequence[JsonObject]) -> None:
         """Write parts that were kept verbatim: a whole message, or parts of the last message or of the next one."""
-        last = self._last_message(node)
+        last = self._last_message()
         if "info" in node.data:
             if lost := len(node.data["parts"]) - len(parts):
                 self._losses.add(kind_of(node), "a part that OpenCode has no place for, or would act on", lost)

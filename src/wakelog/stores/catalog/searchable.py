@@ -25,6 +25,7 @@ from wakelog.log.entry import (
     SessionHeader,
     SessionRenamed,
 )
+from wakelog.log.provider_calls import ProviderCall, provider_calls
 from wakelog.log.timestamps import parse_ms
 from wakelog.stores.catalog.query import encode_names
 from wakelog.stores.catalog.tables import SearchableEntry
@@ -60,7 +61,10 @@ def _text_of(value: Body) -> SearchableText:
 def _message_text(message: AnyMessage) -> SearchableText:
     text = "\n".join(_content_texts(message.content))
     if isinstance(message, Reply):
-        return SearchableText(text, encode_names([call.name for call in message.tool_calls]))
+        by_provider = [call for call in provider_calls(message.parts).values() if call is not None]
+        if by_provider:
+            text = "\n".join([text, *(piece for call in by_provider for piece in _provider_call_texts(call))])
+        return SearchableText(text, encode_names([call.name for call in (*message.tool_calls, *by_provider)]))
     return SearchableText(
         text, encode_names([message.tool_name]) if isinstance(message, ToolResult) and message.tool_name else ""
     )
@@ -76,6 +80,12 @@ def _part_texts(part: AnyPart) -> Iterator[str]:
     elif isinstance(part, ToolCall):
         yield part.name
         yield from _json_leaves(part.input)
+
+
+def _provider_call_texts(call: ProviderCall) -> Iterator[str]:
+    yield call.name
+    yield from _json_leaves(call.input)
+    yield call.result
 
 
 def _json_leaves(value: Any) -> Iterator[str]:
