@@ -16,7 +16,7 @@ def _messages():
 
 
 def test_a_list_of_messages_of_opencode_is_a_session(tmp_path):
-    """Issue 28, item 22: the answer of OpenCode's server, `[{info, parts}]`, is imported as its session."""
+    """ST-9: the answer of OpenCode's server, `[{info, parts}]`, is imported as its session."""
     path = tmp_path / "messages.json"
     path.write_text(json.dumps(_messages()))
     with detect(str(path)) as source:
@@ -28,7 +28,7 @@ def test_a_list_of_messages_of_opencode_is_a_session(tmp_path):
 
 
 def test_events_of_any_group_belong_to_a_capture():
-    """Issue 28, item 22: events whose group is not known do not make the capture another file."""
+    """ST-9: events whose group is not known do not make the capture another file."""
     messages = _messages()
     others = [{"type": f"{group}.updated", "properties": {}} for group in ("question", "catalog", "plugin", "tui")]
     events = [{"type": "message.updated", "properties": {"info": each["info"]}} for each in messages]
@@ -43,7 +43,7 @@ def test_events_of_any_group_belong_to_a_capture():
 
 
 def test_a_byte_order_mark_is_no_record(tmp_path):
-    """Issue 28, item 22: a file that begins with a UTF-8 BOM has the records of one that does not."""
+    """ST-9: a file that begins with a UTF-8 BOM has the records of one that does not."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a":1}\n{"b":2}\n')
     file = DiskFile(str(path))

@@ -68,7 +68,7 @@ def test_other_files_are_not_taken_for_opencode(head):
 
 
 def test_the_other_opencode_is_refused_by_name():
-    """Item 2 of the issue: a database that only looks alike says what it is."""
+    """ST-9: a database that only looks alike says what it is."""
     connection = sqlite3.connect(":memory:")
     for table in ("goose_db_version", "sessions", "files", "messages"):
         connection.execute(f"CREATE TABLE {table} (id TEXT)")

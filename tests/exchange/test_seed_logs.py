@@ -332,7 +332,7 @@ def test_events_of_another_session_are_kept_verbatim():
 
 
 def test_an_event_never_makes_a_call_of_wakelog():
-    """Issue 18: a tool call of an imported log is never run; it is told as unknown."""
+    """Law 6: a tool call of an imported log is never run; it is told as unknown."""
     [call] = open_tool_calls(tree_of(checked(events(*EVENTS[:3]), 3)).branch())
     assert (call.is_own, call.starts) == (False, 1)
 

@@ -4,6 +4,8 @@ Rule 1: headings are made here; stored text is always quoted. Messages are block
 in fences longer than any fence inside them, so that stored text cannot imitate the document's structure.
 Rule 2: HTML tags are escaped, so that a viewer shows them as text.
 Rule 3: `visible` makes control characters harmless; the caller passes it in, because it depends on the display.
+Rule 4: a document begins with the conversation. What precedes the first message, such as the instructions of an
+imported session, follows the last row; records of other agents that have no text are only counted.
 """
 
 import re
@@ -18,6 +20,7 @@ _TICKS = re.compile(r"`+")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+_CONVERSATION = frozenset({"prompt", "reply", "thinking", "call", "result", "cut", "queued", "fold"})
 Visible = Callable[[str], str]
 
 
@@ -46,19 +49,35 @@ def markdown_document(about: DocumentHeader, rows: Iterable[TranscriptRow], visi
 
 
 def _lines_of(about: DocumentHeader, rows: Iterable[TranscriptRow], visible: Visible) -> Iterator[str]:
-    yield from _header_lines(about, visible)
-    last = ""
+    yield from (*_header_lines(about, visible), "")
+    before: list[TranscriptRow] = []
+    without_text = 0
+    has_begun, last = False, ""
     for row in rows:
-        if row.kind == "session":
-            continue
-        if row.entry_id != last:
-            if not last:
-                yield ""
-            yield from (_heading(row, visible), "")
+        has_begun = has_begun or row.kind in _CONVERSATION
+        if row.kind == "note" and not row.text:
+            without_text += 1
+        elif row.kind in ("note", "change") and not has_begun:
+            before.append(row)
+        elif row.kind != "session" and (row.text or row.kind != "thinking"):
+            yield from _row_lines(row, last, about.name, visible)
             last = row.entry_id
-        yield from _body(row, visible)
-        if row.journal:
-            yield from (f"*{row.journal}: {_journal_note(row, about.name)}*", "")
+    if before:
+        yield from ("---", "", "*Before the conversation:*", "")
+        for row in before:
+            yield from _row_lines(row, "", about.name, visible)
+    if without_text:
+        count = "1 record without text is" if without_text == 1 else f"{without_text:,} records without text are"
+        yield from ("---", "", f"*{count} left out: `wakelog show --full {about.name}`*", "")
+
+
+def _row_lines(row: TranscriptRow, last: str, name: str, visible: Visible) -> Iterator[str]:
+    """Yield a row, under a heading unless it is of the same entry as the one before it."""
+    if row.entry_id != last:
+        yield from (_heading(row, visible), "")
+    yield from _body(row, visible)
+    if row.journal:
+        yield from (f"*{row.journal}: {_journal_note(row, name)}*", "")
 
 
 def _journal_note(row: TranscriptRow, name: str) -> str:

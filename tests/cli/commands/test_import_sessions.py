@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.exchange.codex_records import CHILD, answer, item, meta, turn_context, user
 from tests.exchange.samples import jsonl
 from tests.patience import PATIENCE_S
 from wakelog.session import Session
@@ -147,7 +148,7 @@ def test_the_report(shell, claude):
 
 
 def test_the_report_of_a_file_that_has_not_changed(shell, claude):
-    """Issue 28, item 23: `--report` and `--json` say what became of the records at each import."""
+    """ST-9: `--report` and `--json` say what became of the records at each import."""
     first = shell("import", str(claude), "--json")
     again = shell("import", str(claude), "--json")
     report = shell("import", str(claude), "--report")
@@ -158,6 +159,29 @@ def test_the_report_of_a_file_that_has_not_changed(shell, claude):
     ]
     assert "4 records: 4 shown" in report.out
     assert " 0 ×" not in report.out
+
+
+def test_what_has_no_number_is_not_counted(shell):
+    """ST-9: a rollout whose history is in a file that was not found."""
+    lost = meta(history_base={"thread_id": CHILD, "end_ordinal_exclusive": 3})
+    (shell.store.parent / "rollout.jsonl").write_bytes(jsonl(lost, user("Go"), answer("Done.")))
+    report = shell("import", str(shell.store.parent / "rollout.jsonl"), "--report")
+    shown = shell("show", "codex_user_1")
+    assert "which was not found" in report.out
+    assert "history_base not imported: the history before this file" in shown.out
+    assert "0 ×" not in report.out + shown.out
+
+
+def test_a_document_of_an_import_begins_with_the_conversation(shell):
+    """ST-8: the instructions of the agent follow it, and records without text are counted."""
+    rules = item("message", role="developer", content=[{"type": "input_text", "text": "Be careful."}])
+    records = (meta(), rules, turn_context(), user("Go"), answer("Done."))
+    (shell.store.parent / "rollout.jsonl").write_bytes(jsonl(*records))
+    shell("import", str(shell.store.parent / "rollout.jsonl"))
+    document = shell("export", "codex_user_1", "-f", "md").out
+    headings = [line.partition(" · ")[0] for line in document.splitlines() if line.startswith("## ")]
+    assert headings == ["## User", "## Assistant (gpt-5)", "## codex:developer", "## model"]
+    assert document.endswith("*3 records without text are left out: `wakelog show --full codex_user_1`*\n")
 
 
 def test_an_own_log_is_imported_as_itself(shell, story, tmp_path):

@@ -14,6 +14,7 @@ from wakelog.cli import load
 from wakelog.cli.ui.errors import exit_if_damaged, note
 from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
 from wakelog.cli.ui.output import put, put_bytes, put_json
+from wakelog.cli.ui.quantities import counted
 from wakelog.cli.ui.safe_text import visible
 from wakelog.errors import UsageError
 
@@ -173,4 +174,4 @@ def _put_plan(shared: SharedOptions, plan: "HandoffPlan", written: "WrittenSessi
 
 def _note_losses(losses: "Iterable[Loss]") -> None:
     for loss in losses:
-        note(f"{loss.count:,} × {loss.kind}: {loss.reason}" if loss.count else f"{loss.kind}: {loss.reason}")
+        note(f"{counted(loss.count, loss.kind)}: {loss.reason}")

@@ -16,7 +16,7 @@ from wakelog.app.stores import StoreLocation
 from wakelog.cli.ui.errors import DAMAGED, FAILED, note, report_error
 from wakelog.cli.ui.options import SharedOptions, command
 from wakelog.cli.ui.output import progress_bar, put, put_json
-from wakelog.cli.ui.quantities import plural
+from wakelog.cli.ui.quantities import counted, plural
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import style_of
 from wakelog.errors import UsageError, WakelogError
@@ -178,8 +178,7 @@ class _ResultPrinter:
         if self._report:
             put(f"       {plural(account.read, 'record')}: {_kept(account.mapped, account.verbatim, account.left_out)}")
             for (kind, reason), count in account.skipped.items():
-                how_many = f"{count:,} × " if count else ""
-                put(f"       {how_many}{visible(kind)} left out: {visible(reason)}")
+                put(f"       {counted(count, visible(kind))} left out: {visible(reason)}")
         for bad in account.bad[: None if self._report else _BAD_SHOWN]:
             note(f"{each.origin.path}: line {bad.line} (byte {bad.offset:,}) is not imported: {bad.reason}")
         if self._report and account.bad_count > len(account.bad):

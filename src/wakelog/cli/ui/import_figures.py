@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from wakelog.cli.ui.quantities import counted
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.log.entry import Custom
@@ -52,7 +53,7 @@ class ImportFigures(NamedTuple):
         read, mapped, kept = (_count(data.get(key)) for key in ("read", "mapped", "verbatim"))
         shares = f": {mapped:,} of {read:,} records are entries, {kept:,} are kept verbatim (--full)" if read else ""
         skipped = [
-            f"{_count(each.get('count')):,} × {each.get('kind')} not imported: {each.get('reason')}"
+            f"{counted(_count(each.get('count')), str(each.get('kind')))} not imported: {each.get('reason')}"
             for each in _objects(data.get("skipped"))
         ]
         bad = [

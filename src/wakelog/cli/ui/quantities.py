@@ -69,3 +69,8 @@ def size_text(count: int) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return a count with its noun: `1 entry`, `2 entries`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def counted(count: int, kind: str) -> str:
+    """Return how often something of a kind occurs; the kind alone for what has no number."""
+    return f"{count:,} × {kind}" if count else kind
