@@ -100,6 +100,11 @@ class RealTool:
         return {**fixed, **self.pinned.environment(self._url)}
 
     @property
+    def program_folder(self) -> str:
+        """The folder of the tool's executable."""
+        return os.path.dirname(self._program[-1])
+
+    @property
     def data(self) -> Path:
         """The folder of its sessions; the project folder for a tool that keeps them there."""
         return self.home / self.pinned.data_folder if self.pinned.data_folder else self.project

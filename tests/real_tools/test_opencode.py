@@ -13,6 +13,7 @@ from tests.real_tools.sessions import (
     spoken_rows,
 )
 from wakelog.exchange.exporting import session_to_write
+from wakelog.exchange.handoff import plan_handoff
 from wakelog.exchange.opencode.writer import write_session
 from wakelog.log.content import AnyMessage, Image, Note, Prompt, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Cancelled, Failed, FaultReport, Message
@@ -48,6 +49,33 @@ def test_opencode_resumes_a_written_session(server, tool):
     assert rows == [*example_rows(), _NEXT]
     # A session with a title gets no other one.
     assert all(not request.is_side for request in server.requests)
+
+
+def test_the_printed_command_continues_a_session_whose_model_opencode_does_not_have(server, tool):
+    """Without another model OpenCode ends with an error that names no reason."""
+    session = example_session(tool.project)
+    environ = {**tool.environment, "PATH": f"{tool.program_folder}:{tool.environment['PATH']}"}
+    asked = plan_handoff(session, write_session(session), environ)
+    assert asked.warnings == (f"opencode has no model anthropic/claude-x: it has {PROVIDER}/{MODEL}",)
+    assert asked.resume[-2:] == ("--model", "PROVIDER/MODEL")
+    plan = plan_handoff(session, write_session(session), environ, model=f"{PROVIDER}/{MODEL}")
+    tool.place(plan.written)
+    server.play([Say("It goes on.")])
+    assert tool.start_with(("run", *plan.written.resume[1:], "And now?")).wait().code != 0
+    assert "It goes on." in tool.run_with("run", *plan.resume[1:], "And now?").stdout
+
+
+def test_the_printed_command_continues_a_session_whose_model_opencode_has(server, tool):
+    session = Session.create(MemoryStore(), agent="crab", cwd=str(tool.project), model=MODEL, provider=PROVIDER)
+    session.append(Message(message=Prompt(content="one")))
+    session.append(Message(message=Reply(content="two", model=MODEL, provider=PROVIDER, stop_reason="stop")))
+    source = session_to_write(session.store, session.name)
+    environ = {**tool.environment, "PATH": f"{tool.program_folder}:{tool.environment['PATH']}"}
+    plan = plan_handoff(source, write_session(source), environ)
+    assert (plan.warnings, plan.model) == ((), "")
+    tool.place(plan.written)
+    server.play([Say("It goes on.")])
+    assert "It goes on." in tool.run_with("run", *plan.resume[1:], "And now?").stdout
 
 
 def test_a_written_session_grows_in_opencode_and_comes_back(server, tool):

@@ -24,7 +24,10 @@ from wakelog.log.entry import Compaction, Head, KnownBody, Message, Node
 
 TOOL_NAMES = {"gemini": "gemini-cli"}
 """Targets whose tool has another name in `places`."""
+MODEL_PLACE = "PROVIDER/MODEL"
+"""What stands in the printed command for a model that a person has to choose."""
 _LOAD_S = 300
+_MODELS_NAMED = 5
 _RESULT = "tool result"
 Turn: TypeAlias = tuple[str, str]
 
@@ -36,16 +39,56 @@ class HandoffPlan(msgspec.Struct, frozen=True):
     cwd: str
     paths: tuple[str, ...]
     """The full paths of the files, in the order of `written.files`. Empty for a tool with its own import command."""
+    model: str = ""
+    """The model to continue with; empty for the one that the session names, or that the tool chooses."""
+    warnings: tuple[str, ...] = ()
+    """What keeps the tool from continuing the session as it is, as sentences."""
 
     @property
     def resume(self) -> tuple[str, ...]:
         """The command that continues the session in the tool."""
         first = self.paths[0] if self.paths else ""
-        return tuple(word.replace("{file}", first) for word in self.written.resume)
+        model = (self.written.model_option, self.model) if self.model else ()
+        return (*(word.replace("{file}", first) for word in self.written.resume), *model)
 
 
-def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapping[str, str]) -> HandoffPlan:
-    """Return where the files of a written session go; `UsageError` if one of them is there already."""
+def plan_handoff(
+    session: SessionToWrite, written: WrittenSession, environ: Mapping[str, str], *, model: str | None = None
+) -> HandoffPlan:
+    """Return where the files of a written session go, and what the tool will not accept.
+
+    `model` is the model to continue with, as the tool spells it. `UsageError` if a file is there already, or if the
+    tool says that it does not have that model.
+    """
+    if model and not written.model_option:
+        raise UsageError(f"{written.tool} takes no model for a session", hint="it uses the one of its configuration")
+    cwd, paths, warnings = session.cwd, _paths(session, written, environ), []
+    if cwd and not os.path.isdir(cwd) and written.without_folder:
+        warnings.append(f"the folder {cwd} does not exist here: {written.without_folder}; --cwd names another one")
+    chosen = model or ""
+    if written.list_models and (model or written.model):
+        try:
+            known = _run(written.list_models, None, environ).split()
+        except StoreError as error:
+            warnings.append(f"whether {written.tool} has the model {model or written.model} is not known: {error}")
+        else:
+            if model and model not in known:
+                raise UsageError(f"{written.tool} has no model {model!r}", hint=_models_hint(written, known))
+            if not model and written.model not in known:
+                warnings.append(f"{written.tool} has no model {written.model}: {_models_hint(written, known)}")
+                chosen = MODEL_PLACE
+    return HandoffPlan(written, cwd, paths, chosen, tuple(warnings))
+
+
+def _models_hint(written: WrittenSession, known: Sequence[str]) -> str:
+    if not known:
+        return f"configure a model in {written.tool} first"
+    others = f" and {len(known) - _MODELS_NAMED:,} more" if len(known) > _MODELS_NAMED else ""
+    return f"it has {', '.join(known[:_MODELS_NAMED])}{others}"
+
+
+def _paths(session: SessionToWrite, written: WrittenSession, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where the files go; nothing for a tool that takes them in itself."""
     if not any(isinstance(node, Message) for node in session.branch):
         raise UsageError("the session has no messages yet", hint="there is nothing to continue")
     if written.load:
@@ -54,7 +97,7 @@ def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapp
                 f"{written.load[0]} is not installed, and keeps its sessions in a database",
                 hint=f"`wakelog export --to {written.tool} -o FILE` writes a FILE for `{written.load_command}`",
             )
-        return HandoffPlan(written, session.cwd, ())
+        return ()
     if not written.resume:
         raise UsageError(
             f"{written.tool} is a format, not a tool that continues sessions",
@@ -73,7 +116,7 @@ def plan_handoff(session: SessionToWrite, written: WrittenSession, environ: Mapp
     for path in paths:
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists", hint="the session was handed over before; continue it there")
-    return HandoffPlan(written, session.cwd, paths)
+    return paths
 
 
 def _inside(root: str, relative: str) -> str:
@@ -134,24 +177,30 @@ def _load(plan: HandoffPlan, environ: Mapping[str, str]) -> None:
         with open(path, "wb") as opened:
             opened.write(plan.written.files[0].content)
         command = [word.replace("{file}", path) for word in plan.written.load]
-        cwd = plan.cwd if os.path.isdir(plan.cwd) else None
-        try:
-            done = subprocess.run(  # noqa: S603 - the command of a writer, with a path of our own
-                command,
-                cwd=cwd,
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_LOAD_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise StoreError(f"`{plan.written.load_command}` did not end within {_LOAD_S} seconds") from None
+        _run(command, plan.cwd if os.path.isdir(plan.cwd) else None, environ, shown=plan.written.load_command)
+
+
+def _run(command: Sequence[str], cwd: str | None, environ: Mapping[str, str], *, shown: str = "") -> str:
+    """Run a command of the tool and return its output; `StoreError` if it fails. `shown` is the command for people."""
+    shown = shown or " ".join(command)
+    try:
+        done = subprocess.run(  # noqa: S603 - the command of a writer, with a path of our own
+            command,
+            cwd=cwd,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LOAD_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise StoreError(f"`{shown}` did not end within {_LOAD_S} seconds") from None
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise StoreError(f"`{plan.written.load_command}` failed: {last[:200]}")
+        raise StoreError(f"`{shown}` failed: {last[:200]}")
+    return done.stdout
 
 
 # ── comparing ────────────────────────────────────────────────────────────────────────────────────

@@ -80,6 +80,14 @@ class WrittenSession(msgspec.Struct, frozen=True, kw_only=True):
     """The command that continues the session in the tool, as arguments. `{file}` is the path of the first file."""
     load: tuple[str, ...] = ()
     """The tool's own command that takes the first file in, for tools that keep sessions in a database."""
+    model: str = ""
+    """The model that the session names for its next turn, as the tool spells it; empty if the tool chooses it."""
+    model_option: str = ""
+    """The option of `resume` for another model; empty if the tool has none."""
+    list_models: tuple[str, ...] = ()
+    """The command that prints the models that the tool can call, one a line."""
+    without_folder: str = ""
+    """What the tool does with a session whose folder does not exist; empty if the folder does not matter."""
 
     @property
     def load_command(self) -> str:

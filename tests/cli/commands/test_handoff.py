@@ -6,7 +6,8 @@ import os
 import pytest
 
 from wakelog.exchange import handoff as handing
-from wakelog.log.entry import Cancelled
+from wakelog.log.entry import Cancelled, ModelChange
+from wakelog.session import Session
 
 
 @pytest.fixture
@@ -96,3 +97,73 @@ def test_a_tool_that_loads_sessions_must_be_installed(shell, story, monkeypatch,
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = shell("handoff", "crab_user_1", "--to", "opencode", "--yes")
     assert (answer.code, "is not installed" in answer.err) == (2, True)
+
+
+# ── what the tool does not have here ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def opencode(tmp_path, monkeypatch):
+    """A stand-in for OpenCode that lists two models; the session of the tests names one of a third provider."""
+    program = tmp_path / "bin" / "opencode"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntest \"$1\" = models || exit 1\nprintf 'acme/large\\nacme/small\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
+
+
+def planned(shell, *options):
+    answer = shell("handoff", "crab_user_1", "--dry-run", "--json", *options)
+    assert answer.code == 0, answer.err
+    return answer.json
+
+
+def test_a_model_that_the_tool_does_not_have_is_replaced_in_the_command(shell, story, opencode):
+    """OpenCode ends with an error where the provider of the last model is not configured."""
+    story.session.append(ModelChange(model="claude-x", provider="anthropic"))
+    plan = planned(shell, "--to", "opencode")
+    assert plan["resume"][-2:] == ["--model", "PROVIDER/MODEL"]
+    assert "opencode has no model anthropic/claude-x: it has acme/large, acme/small" in plan["warnings"]
+    text = shell("handoff", "crab_user_1", "--to", "opencode", "--dry-run")
+    assert "has no model anthropic/claude-x" in text.err
+    assert text.out.rstrip().endswith("--model PROVIDER/MODEL")
+
+
+def test_a_model_that_the_tool_has_is_not_named(shell, story, opencode):
+    story.session.append(ModelChange(model="small", provider="acme"))
+    plan = planned(shell, "--to", "opencode", "--cwd", ".")
+    assert (plan["resume"][1], plan["warnings"]) == ("--session", [])
+    assert "--model" not in plan["resume"]
+
+
+def test_a_model_is_chosen(shell, story, opencode, pi):
+    assert planned(shell, "--to", "opencode", "--model", "acme/large")["resume"][-2:] == ["--model", "acme/large"]
+    refused = shell("handoff", "crab_user_1", "--to", "opencode", "--model", "acme/huge", "--dry-run")
+    assert (refused.code, "it has acme/large, acme/small" in refused.err) == (2, True)
+    assert planned(shell, "--to", "pi", "--model", "m2")["resume"][-2:] == ["--model", "m2"]
+
+
+def test_a_tool_that_takes_no_model_says_so(shell, story, opencode):
+    opencode.rename(opencode.with_name("goose"))
+    refused = shell("handoff", "crab_user_1", "--to", "goose", "--model", "m2", "--dry-run")
+    assert (refused.code, "goose takes no model for a session" in refused.err) == (2, True)
+
+
+def test_a_tool_that_lists_no_models_is_no_error(shell, story, opencode):
+    opencode.write_text("#!/bin/sh\necho 'no network' >&2\nexit 1\n")
+    story.session.append(ModelChange(model="claude-x", provider="anthropic"))
+    [*_, warning] = planned(shell, "--to", "opencode")["warnings"]
+    assert "the model anthropic/claude-x is not known: `opencode models` failed: no network" in warning
+
+
+@pytest.mark.parametrize("target", ["pi", "codex", "claude-code", "gemini", "opencode"])
+def test_a_folder_that_is_not_here_is_told_before_anything_is_written(shell, store, opencode, target, tmp_path):
+    Session.create(store, agent="crab", cwd=str(tmp_path / "gone")).user("Go")
+    answer = shell("handoff", "crab_user_1", "--to", target)
+    assert f"the folder {tmp_path / 'gone'} does not exist here" in answer.err
+    assert answer.err.index("does not exist here") < answer.err.index("--yes agrees")
+    moved = planned(shell, "--to", target, "--cwd", str(tmp_path))
+    assert (moved["cwd"], [each for each in moved["warnings"] if "folder" in each]) == (str(tmp_path), [])
+    refused = shell("handoff", "crab_user_1", "--to", target, "--cwd", str(tmp_path / "gone"))
+    assert (refused.code, "is not a folder" in refused.err) == (2, True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from wakelog.app.addresses import Address, find_session
 from wakelog.app.export import ExportContent, document_content, jsonl_content, write_new_file
@@ -112,18 +113,28 @@ def _export_to(address: Address, target: str, output: str | None) -> None:
 )
 @session_argument
 @click.option("--to", "target", type=click.Choice(TARGETS[:7]), required=True, help="The tool that continues it.")
+@click.option("--model", metavar="MODEL", help="The model to continue with, as the tool spells it.")
+@click.option("--cwd", metavar="FOLDER", help="The folder to continue in. [default: that of the session]")
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def handoff(shared: SharedOptions, session: str, target: str, *, dry_run: bool, yes: bool) -> None:
+def handoff(
+    shared: SharedOptions, session: str, target: str, model: str | None, cwd: str | None, *, dry_run: bool, yes: bool
+) -> None:
     """Hand a session to another agent, in its own place.
 
     Nothing is overwritten. What was written is read back and compared; then the command is printed that continues the
-    session there. The session here is unchanged.
+    session there. The session here is unchanged. If the tool does not have the model or the folder of the session, this
+    is said before anything is written.
     """
+    if cwd is not None and not os.path.isdir(cwd):
+        raise UsageError(f"{cwd} is not a folder", hint="--cwd takes the folder in which the tool continues")
     address = find_session(shared.store_url, session)
-    source, written, damage = _written(address, target)
+    source, written, damage = _written(address, target, os.path.abspath(cwd) if cwd is not None else None)
     handing = load("wakelog.exchange.handoff")
-    plan: HandoffPlan = handing.plan_handoff(source, written, os.environ)
+    plan: HandoffPlan = handing.plan_handoff(source, written, os.environ, model=model)
+    if not shared.json:
+        for warning in plan.warnings:
+            note(visible(warning))
     if not dry_run:
         _confirm(plan, written, yes=yes)
         handing.carry_out(plan, source, os.environ)
@@ -131,9 +142,13 @@ def handoff(shared: SharedOptions, session: str, target: str, *, dry_run: bool, 
     exit_if_damaged(address.ref, damage)
 
 
-def _written(address: Address, target: str) -> "tuple[SessionToWrite, WrittenSession, tuple[Damage, ...]]":
+def _written(
+    address: Address, target: str, cwd: str | None = None
+) -> "tuple[SessionToWrite, WrittenSession, tuple[Damage, ...]]":
+    """Return a session, in another folder if `cwd` names one, the same in the format of a target, and its damage."""
     exporting = load("wakelog.exchange.exporting")
     source, damage = exporting.read_to_write(address.store, address.name)
+    source = source if cwd is None else msgspec.structs.replace(source, cwd=cwd)
     return source, exporting.write_session(source, target), damage
 
 
@@ -159,6 +174,7 @@ def _put_plan(shared: SharedOptions, plan: "HandoffPlan", written: "WrittenSessi
                 "written": not dry_run,
                 "losses": losses,
                 "cwd": plan.cwd,
+                "warnings": list(plan.warnings),
                 "resume": list(plan.resume),
             }
         )
@@ -168,7 +184,7 @@ def _put_plan(shared: SharedOptions, plan: "HandoffPlan", written: "WrittenSessi
     if not plan.paths:
         put(f"{'would be' if dry_run else 'was'} taken in by `{visible(written.load_command)}`")
     _note_losses(written.losses)
-    folder = f"cd {shlex.quote(plan.cwd)} && " if plan.cwd else ""
+    folder = f"cd {shlex.quote(plan.cwd)} && " if os.path.isdir(plan.cwd) else ""
     put(f"continue there: {visible(folder + shlex.join(plan.resume))}")
 
 

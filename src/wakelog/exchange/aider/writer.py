@@ -73,6 +73,7 @@ def write_session(session: SessionToWrite) -> WrittenSession:
         id="",
         files=(WrittenFile(f".aider.{name}.chat.history.md", content.encode("utf-8", "replace")),),
         losses=tuple(writer.losses),
+        model_option="--model",
         resume=("aider", "--restore-chat-history", "--chat-history-file", "{file}", *limit),
     )
 

@@ -124,6 +124,8 @@ class _SessionWriter:
             files=(WrittenFile(f"projects/{folder}/{self._id}.jsonl", b"".join(self._lines)),),
             losses=tuple(self._losses),
             resume=("claude", "--resume", self._id) if can_continue else (),
+            model_option="--model",
+            without_folder="Claude Code lists a session in its own folder only, and continues it by its id",
         )
 
     # ── preparation ──────────────────────────────────────────────────────────────────────────────

@@ -77,6 +77,8 @@ def write_session(session: SessionToWrite) -> WrittenSession:
         files=(WrittenFile(path, b"".join(rollout.lines)),),
         losses=tuple(rollout.losses),
         resume=("codex", "resume", thread_id),
+        model_option="--model",
+        without_folder="Codex continues the session in the folder where it is started",
     )
 
 

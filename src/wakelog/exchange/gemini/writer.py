@@ -98,6 +98,8 @@ class _Writer:
             files=(WrittenFile(path, b"".join(map(_line, self._lines))),),
             losses=tuple(self._losses),
             resume=("gemini", "-r", own_id),
+            model_option="--model",
+            without_folder="Gemini CLI finds a session in its own folder only",
         )
 
     def _count_losses(self) -> None:

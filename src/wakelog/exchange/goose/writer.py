@@ -63,6 +63,7 @@ def write_session(session: SessionToWrite) -> WrittenSession:
         losses=tuple(losses),
         resume=("goose", "session", "--resume"),
         load=("goose", "session", "import", "{file}"),
+        without_folder="Goose warns, and continues the session in the folder where it is started",
     )
 
 

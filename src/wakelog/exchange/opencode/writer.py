@@ -117,6 +117,10 @@ class _SessionWriter:
             losses=tuple(self._losses),
             resume=(TOOL, "--session", name),
             load=(TOOL, "import", "{file}"),
+            model=self._last_model(),
+            model_option="--model",
+            list_models=(TOOL, "models"),
+            without_folder="OpenCode continues the session in the folder where it is started",
         )
 
     def _info(self) -> JsonObject:
@@ -135,6 +139,11 @@ class _SessionWriter:
             "tokens": tokens_of(self._usage),
             "time": {"created": created, "updated": self._time},
         }
+
+    def _last_model(self) -> str:
+        """Return the model that OpenCode continues with: that of the last message before the hidden ones."""
+        named = [self._models[node.id] for node in self._branch[-1:]]
+        return next((f"{provider or ''}/{model}" for provider, model in named if model), "")
 
     def _write_reverted(self) -> JsonObject:
         """Write the nodes below the head, and return the field that says from which message on they are hidden."""

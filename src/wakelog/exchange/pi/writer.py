@@ -62,6 +62,8 @@ def write_session(session: SessionToWrite) -> WrittenSession:
         files=(WrittenFile(_path(session, written_id), b"".join(map(_line, records))),),
         losses=tuple(losses),
         resume=("pi", "--session", "{file}"),
+        model_option="--model",
+        without_folder="pi refuses to continue the session",
     )
 
 
