@@ -69,6 +69,8 @@ def context_lines(look: TerminalStyle, log: Log, built: Context, others: Mapping
     about = f"{model} {dot} {summary}"
     yield f"{look.paint('name', log.name)}  {clip(look, about, room) if room else about}"
     yield look.paint("dim", clip(look, built.digest, look.columns))
+    if built.over_limit:
+        yield look.paint("warn", over_limit_text(built.strategy, built.over_limit))
     if others:
         yield ""
         yield from (f"      {what}  {look.paint('dim', plural(size, 'token'))}" for what, size in others.items())
@@ -83,6 +85,12 @@ def context_lines(look: TerminalStyle, log: Log, built: Context, others: Mapping
                 else parts_text((part,))
             )
             yield from (f"      {line}" for line in _first_lines(look, text))
+
+
+def over_limit_text(strategy: str, over_limit: int) -> str:
+    """Return the sentence that says by how much a context exceeds the size of its strategy."""
+    unit = "message" if strategy.startswith("window") else "token"
+    return f"exceeds {visible(strategy)} by {plural(over_limit, unit)}: the newest message or tool run alone is larger"
 
 
 def _first_lines(look: TerminalStyle, text: str) -> Iterator[str]:
