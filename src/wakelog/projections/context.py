@@ -131,6 +131,8 @@ class Context(Value, frozen=True, kw_only=True):
     model: str | None = None
     provider: str | None = None
     strategy: str = "full"
+    settings_id: str = ""
+    """The `context` entry in force, which has the instructions, the tools and the parameters."""
     system: BlobRef | None = None
     tools: BlobRef | None = None
     params: dict[str, object] = {}
@@ -172,6 +174,7 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
         model=state.model,
         provider=state.provider,
         strategy=str(plan),
+        settings_id=in_force.id if in_force else "",
         system=in_force.system if in_force else None,
         tools=in_force.tools if in_force else None,
         params=in_force.params if in_force else {},

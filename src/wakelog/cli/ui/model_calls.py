@@ -80,7 +80,7 @@ def show_exact(shared: SharedOptions, address: Address) -> None:
     log = read_log(address.store, address.name)
     call = find_model_call(log, address.entry)
     context, answers = context_of_call(log.tree, call)
-    request = build_request(context, address.store.blobs, answers=answers, purpose=call.purpose)
+    request = build_request(context, address.store.blobs, call_id=call.id, answers=answers, purpose=call.purpose)
     same = context.digest == call.context_digest if call.context_digest is not None else None
     if shared.json:
         put_json(_request_values(call, context, request, same=same))

@@ -36,19 +36,19 @@ def estimate_other_tokens(blobs: Blobs, built: Context, branch: Branch) -> dict[
     call = next((call for call in calls if call.purpose == "reply"), None)
     sizes = {
         "instructions": built.system.bytes if built.system is not None else 0,
-        "tools": _sent_tool_bytes(blobs, built.tools) if built.tools is not None else 0,
+        "tools": _sent_tool_bytes(blobs, built.tools, built.settings_id) if built.tools is not None else 0,
         "injected at the last call": sum(blob.bytes for blob in call.injected) if call is not None else 0,
     }
     return {what: -(-size // 4) for what, size in sizes.items() if size}
 
 
-def _sent_tool_bytes(blobs: Blobs, ref: BlobRef) -> int:
+def _sent_tool_bytes(blobs: Blobs, ref: BlobRef, entry_id: str) -> int:
     """Return the size of what a request says of the tools; the stored declarations have more, such as sub-agents.
 
     0 if they cannot be read: `verify` reports that, and an estimate must not fail.
     """
     try:
-        declared = declared_tools(blobs, ref)
+        declared = declared_tools(blobs, ref, entry_id)
     except WakelogError:
         return 0
     return len(canonical_json([{key: tool.get(key) for key in _SENT_OF_TOOL} for tool in declared]))
