@@ -54,10 +54,14 @@ def test_the_chain_of_seals_holds(golden):
 
 @pytest.mark.parametrize("read", [read_log, read_active])
 def test_their_contexts_never_change(golden, read):
-    """VIEW-9: the context of the model has the digest it had when the log was written."""
+    """VIEW-9: the context of the model has the digest it had when the log was written.
+
+    What a budget leaves out is decided by the rules, which change until the first release.
+    """
     _, known, store = golden
     branch = read(store, "s").tree.branch()
-    assert {plan: build_context(branch, plan).digest for plan in known["contexts"]} == known["contexts"]
+    contexts = {plan: digest for plan, digest in known["contexts"].items() if not plan.startswith("budget:")}
+    assert {plan: build_context(branch, plan).digest for plan in contexts} == contexts
 
 
 def test_the_golden_logs_contain_every_type():

@@ -8,15 +8,17 @@ them that says how much is left out. A line holds 16 MiB, more than a model can 
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from wakelog.decide.wording import CLIP_MIN_BYTES, clip
+from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import AnyPart, Audio, BlobRef, Content, Image, Media, Text
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, KnownBody, Message, Partial, Queued
-from wakelog.projections.context import ContextMessage
+from wakelog.ports.stores import Blobs
+from wakelog.projections.context import Context, ContextMessage
 
 PutBlob: TypeAlias = Callable[[bytes, str], BlobRef]
 DiscardBlob: TypeAlias = Callable[[bytes, str], None]
@@ -69,31 +71,41 @@ def _media_in_blob(part: Media, put: PutBlob) -> AnyPart:
     return msgspec.structs.replace(part, blob=put(content, part.mime_type), data=None)
 
 
-def messages_with_media(
-    messages: Iterable[ContextMessage], get: Callable[[BlobRef], bytes]
-) -> tuple[ContextMessage, ...]:
-    """Return messages with their images and audio inline: a provider has no access to blobs."""
-    return tuple(_message_with_media(message, get) for message in messages)
+def read_blob(blobs: Blobs, ref: BlobRef, entry_id: str) -> bytes:
+    """Return the bytes of a blob; the error for one that is missing or damaged names the entry that refers to it."""
+    try:
+        return blobs.get(ref)
+    except (NotFound, Damaged) as error:
+        raise type(error)(f"{error.message}; entry {entry_id} refers to it", hint=error.hint) from None
 
 
-def _message_with_media(message: ContextMessage, get: Callable[[BlobRef], bytes]) -> ContextMessage:
+def messages_with_media(context: Context, blobs: Blobs) -> tuple[ContextMessage, ...]:
+    """Return the messages of a context with images and audio inline: a provider has no access to blobs."""
+    return tuple(
+        _message_with_media(message, blobs, entry_id)
+        for message, entry_id in zip(context.messages, context.entry_ids, strict=True)
+    )
+
+
+def _message_with_media(message: ContextMessage, blobs: Blobs, entry_id: str) -> ContextMessage:
     if not any(isinstance(part, Media) and part.blob is not None for part in message.content):
         return message
-    return msgspec.structs.replace(message, content=tuple(_with_inline_data(part, get) for part in message.content))
+    content = tuple(_with_inline_data(part, blobs, entry_id) for part in message.content)
+    return msgspec.structs.replace(message, content=content)
 
 
-def with_inline_media(body: _BodyT, get: Callable[[BlobRef], bytes]) -> _BodyT:
+def with_inline_media(body: _BodyT, blobs: Blobs) -> _BodyT:
     """Return the entry with its images and audio inline, for formats without blobs; the same object if it has none."""
     content = _content_of(body)
     if isinstance(content, str) or not any(isinstance(part, Media) and part.blob is not None for part in content):
         return body
-    return _with_content(body, tuple(_with_inline_data(part, get) for part in content))
+    return _with_content(body, tuple(_with_inline_data(part, blobs, body.id) for part in content))
 
 
-def _with_inline_data(part: AnyPart, get: Callable[[BlobRef], bytes]) -> AnyPart:
+def _with_inline_data(part: AnyPart, blobs: Blobs, entry_id: str) -> AnyPart:
     if not isinstance(part, Media) or part.blob is None:
         return part
-    data = base64.b64encode(get(part.blob)).decode()
+    data = base64.b64encode(read_blob(blobs, part.blob, entry_id)).decode()
     return msgspec.structs.replace(part, mime_type=part.mime_type or part.blob.media_type, blob=None, data=data)
 
 

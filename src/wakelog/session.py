@@ -429,7 +429,7 @@ class Session(StreamRecorder):
 
     def messages(self, *, strategy: str = "full") -> tuple[ContextMessage, ...]:
         """Return the messages of the next request: the active branch after its last compaction, results after calls."""
-        return messages_with_media(build_context(self.branch(), strategy).messages, self.store.blobs.get)
+        return messages_with_media(build_context(self.branch(), strategy), self.store.blobs)
 
     @property
     def needs_reply(self) -> bool:

@@ -36,6 +36,12 @@ class BlobLoss(msgspec.Struct, frozen=True):
     hint: str
     references: tuple[BlobReference, ...]
 
+    def __str__(self) -> str:
+        """Return the reason, and which line needs the blob for what."""
+        first, *others = self.references
+        more = f", and {len(others)} more" if others else ""
+        return f"{self.reason}; line {first.line} needs it: {first.what}{more}"
+
 
 class BlobAudit(msgspec.Struct, frozen=True):
     """Result of an audit: the number of blobs checked, and the losses."""
@@ -50,6 +56,10 @@ class ReferencedBlobs:
     def __init__(self) -> None:
         self._named: dict[tuple[str, int], list[BlobReference]] = {}
 
+    def __len__(self) -> int:
+        """Return the number of blobs collected."""
+        return len(self._named)
+
     def take(self, entry: Entry) -> None:
         """Collect the references of an entry."""
         for reference in blob_references(entry):
@@ -60,7 +70,7 @@ class ReferencedBlobs:
         found = (
             _check_blob(blobs, BlobRef(digest=digest, bytes=size), it) for (digest, size), it in self._named.items()
         )
-        return BlobAudit(len(self._named), tuple(loss for loss in found if loss is not None))
+        return BlobAudit(len(self), tuple(loss for loss in found if loss is not None))
 
 
 def audit_blobs(blobs: Blobs, entries: Iterable[Entry]) -> BlobAudit:
@@ -100,6 +110,14 @@ class Verification(msgspec.Struct, frozen=True):
     def head(self) -> str:
         """The digest of the whole log: kept elsewhere, it shows later whether the end of the log was removed."""
         return self.seals.head
+
+
+def missing_parts(store: Store, name: str) -> tuple[str, ...]:
+    """Return what a replay of a session needs and cannot read: the history that a fork inherited, and blobs."""
+    named = ReferencedBlobs()
+    scan = scan_log(store, name, named.take)
+    history = tuple(defect.reason for defect in scan.damage if defect.kind == "origin")
+    return (*history, *map(str, named.audit(store.blobs).losses))
 
 
 def verify_session(store: Store, name: str) -> Verification:

@@ -129,6 +129,7 @@ def test_each_request_can_be_rebuilt():
             )
             assert again == request
             assert call.from_id in (None, *context.entry_ids[:1])
+            assert call.over_limit == (context.over_limit or None)
             seen[call.purpose] += 1
 
     check()

@@ -147,4 +147,20 @@ IN_DAMAGE = (
         "False",
         ("tests/test_golden_rules.py::test_replay_says_that_the_rules_are_older",),
     ),
+    Mutant(
+        "a copied fork keeps the fence of its old positions",
+        "LOG-19, law 11",
+        "log/clean_copy.py::CleanCopy._fence_changes",
+        '{"fence": self._new_fence}',
+        "{}",
+        ("tests/transfer/test_bundles.py::test_a_fork_exported_as_one_log_is_replayed",),
+    ),
+    Mutant(
+        "the error for a missing blob does not name the entry",
+        "LOG-19",
+        "large_content.py::read_blob",
+        'f"{error.message}; entry {entry_id} refers to it"',
+        "error.message",
+        ("tests/runtime/test_model_request.py::test_a_missing_blob_is_named_with_its_entry[Be brief.]",),
+    ),
 )

@@ -25,7 +25,7 @@ IN_PROJECTIONS = (
     Mutant(
         "the summary gets additional text",
         "VIEW-2, law 8",
-        "projections/context.py::_context_items",
+        "projections/context.py::_summary_and_groups",
         "Text(text=part.compaction.summary)",
         'Text(text="Summary: " + part.compaction.summary)',
         (f"{CASE}[whole-26-fold-keeps]", "tests/test_golden.py::test_their_contexts_never_change"),
@@ -52,15 +52,15 @@ IN_PROJECTIONS = (
     Mutant(
         "a window cuts between a call and its result",
         "law 7, VIEW-1",
-        "projections/context.py::_window_start",
-        "max(at for at in group_starts([message for _, message in items]) if at <= start)",
-        "start",
+        "projections/context.py::_window",
+        "[*summary, *chain.from_iterable(groups[start:])]",
+        "[*summary, *chain.from_iterable(groups)][-plan.size :]",
         ("tests/laws/test_prefix.py::test_call_groups_are_whole",),
     ),
     Mutant(
         "a window slides with every message",
         "law 8, VIEW-1",
-        "projections/context.py::_window_start",
+        "projections/context.py::_window",
         "max(1, limit // 2)",
         "1",
         (
@@ -71,10 +71,18 @@ IN_PROJECTIONS = (
     Mutant(
         "a budget does not count the summary",
         "VIEW-1",
-        "projections/context.py::_window_start",
-        "max(1, plan.size - sum(message_tokens(message) for _, message in summary_items))",
+        "projections/context.py::_window",
+        "plan.size - (_size(summary, plan) if plan.kind == 'budget' else 0)",
         "plan.size",
         (f"{SHARP}::test_the_summary_counts_towards_the_budget",),
+    ),
+    Mutant(
+        "a window keeps one group more than fits",
+        "VIEW-1",
+        "projections/context.py::_window",
+        "start < newest",
+        "start < newest - 1",
+        ("tests/laws/test_prefix.py::test_a_budget_is_exceeded_by_the_newest_group_alone",),
     ),
     Mutant(
         "the request depends on how often it was made",

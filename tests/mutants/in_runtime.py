@@ -354,17 +354,17 @@ IN_RUNTIME = (
     Mutant(
         "a window separates a call from its result",
         "law 7, law 8",
-        "projections/context.py::_window_start",
-        "max(at for at in group_starts([message for _, message in items]) if at <= start)",
-        "start",
+        "projections/context.py::_window",
+        "[*summary, *chain.from_iterable(groups[start:])]",
+        "[*summary, *chain.from_iterable(groups)][-plan.size :]",
         (f"{PREFIX}::test_each_request_is_valid",),
     ),
     Mutant(
         "requests shift with every message",
         "law 8",
         "projections/context.py::build_context",
-        "_window_start(items, plan, summary_items)",
-        "len(items) // 5",
+        "_window(*_summary_and_groups(branch), plan)",
+        "(lambda items: (items[len(items) // 5 :], 0))(_window(*_summary_and_groups(branch), plan)[0])",
         (f"{PREFIX}::test_each_request_begins_with_the_one_before",),
     ),
     Mutant(

@@ -59,6 +59,44 @@ def test_a_budget_drops_in_strides():
     ]
 
 
+def test_a_budget_holds_where_a_long_message_is_among_short_ones():
+    """VIEW-1: a message that does not fit beside the newest one is left out, and not sent again and again."""
+    story = SessionBuilder()
+    story.user("x" * 16_000)
+    for turn in range(13):
+        story.reply(f"r{turn}")
+        story.user(f"p{turn}")
+        context = build_context(story.session.branch(), "budget:1000")
+        assert (context.tokens <= 1000, context.over_limit) == (True, 0)
+    assert len(context.messages) == 26
+
+
+def test_a_group_larger_than_the_budget_is_sent_alone():
+    """VIEW-1: the newest reply with its results is not separated; nothing else, also no summary, is sent with it."""
+    story = SessionBuilder()
+    story.user("old")
+    story.session.compact("s" * 80)
+    story.user("Look.")
+    reply = story.reply("", calls=[("t1", "look", {})])
+    story.result(reply, "t1", "x" * 400)
+    context = build_context(story.session.branch(), "budget:60")
+    assert [message.role for message in context.messages] == ["assistant", "toolResult"]
+    assert context.over_limit == context.tokens - 60 > 0
+    story.user("And now?")
+    after = build_context(story.session.branch(), "budget:60")
+    assert (texts(story, "budget:60"), after.over_limit) == (["s" * 80, "And now?"], 0)
+
+
+def test_a_summary_larger_than_the_budget_is_left_out():
+    """VIEW-1: else every request would be the newest group alone."""
+    story = SessionBuilder()
+    story.user("old")
+    story.session.compact("s" * 400)
+    for _ in range(3):
+        story.user("x" * 40)
+    assert build_context(story.session.branch(), "budget:50").tokens == 30
+
+
 def test_the_summary_counts_towards_the_budget():
     story = SessionBuilder()
     story.user("old")

@@ -281,3 +281,17 @@ def test_the_message_of_a_fault_is_clipped():
     (failed,) = rig.values(Failed)
     assert failed.error.message.startswith("<html>")
     assert len(failed.error.message.encode()) <= CLIP_BYTES
+
+
+def test_a_call_says_by_how_much_it_exceeds_its_budget():
+    """VIEW-1: where the newest prompt alone is larger than the budget; the calls before and after stay within it."""
+    long = "x" * 600
+    rig = Rig({**HELLO, long: [{"text": "Long."}]}, strategy="budget:100")
+    for text in ("Hi.", long, "Hi."):
+        assert rig.say(text).decision == Idle()
+    assert [(call.tokens_estimate, call.over_limit) for call in rig.values(ModelCall)] == [
+        (1, None),
+        (150, 50),
+        (3, None),
+    ]
+    assert asyncio.run(replay(rig.store, rig.session.name)).ok

@@ -6,10 +6,11 @@ import pytest
 
 from tests.kernel.long_session import drive
 from tests.kernel.outside import Outside
-from wakelog.errors import Damaged
+from wakelog.errors import Damaged, NotFound
 from wakelog.forking import fork
-from wakelog.log.content import Image, Prompt, Text
-from wakelog.log.entry import ModelCall
+from wakelog.log.content import BlobRef, Image, Prompt, Text
+from wakelog.log.entry import ContextEntry, Message, ModelCall
+from wakelog.log.ids import digest_of
 from wakelog.projections.context import build_context
 from wakelog.reading import read_log
 from wakelog.runtime.model_request import blob_text, build_request, context_of_call, declared_tools
@@ -70,9 +71,30 @@ def test_tools_that_cannot_be_read_are_damage():
     """Law 9: unreadable tool declarations are reported, not guessed."""
     blobs = MemoryStore().blobs
     with pytest.raises(Damaged, match="cannot be read"):
-        declared_tools(blobs, blobs.put(b"{"))
-    assert declared_tools(blobs, None) == []
-    assert blob_text(blobs, None) == ""
+        declared_tools(blobs, blobs.put(b"{"), "c")
+    assert declared_tools(blobs, None, "c") == []
+    assert blob_text(blobs, None, "c") == ""
+
+
+@pytest.mark.parametrize("content", [b"Be brief.", b"[]", b"recalled", b"picture"])
+def test_a_missing_blob_is_named_with_its_entry(content):
+    """LOG-19: the error names the blob and the entry that refers to it, and says what to do."""
+    full, store = MemoryStore(), MemoryStore()
+    put = full.blobs.put
+    session = Session.create(store, model="m", provider="p")
+    settings = session.append(ContextEntry(system=put(b"Be brief."), tools=put(b"[]")))
+    prompt = session.append(Message(message=Prompt(content=(Image(blob=put(b"picture", "image/png")),))))
+    call = session.append(ModelCall(reply_id="r", injected=(put(b"recalled"),)))
+    assert isinstance(call.value, ModelCall)
+    context, _ = context_of_call(session.tree, call.value)
+    assert build_request(context, full.blobs, call_id=call.id).system == "Be brief."
+    for blob in full.blobs.stored():
+        if blob.digest != digest_of(content):
+            store.blobs.put(full.blobs.get(BlobRef(digest=blob.digest, bytes=blob.bytes)))
+    needing = {b"recalled": call.id, b"picture": prompt.id}.get(content, settings.id)
+    with pytest.raises(NotFound, match=f"{digest_of(content)} .*entry {needing}") as caught:
+        build_request(context, store.blobs, call_id=call.id)
+    assert "export -f bundle" in caught.value.hint
 
 
 def test_images_are_passed_inline():

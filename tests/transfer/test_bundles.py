@@ -32,10 +32,64 @@ def test_a_reviewer_can_show_verify_and_replay_it(recorded):
 
 @pytest.mark.meddled
 def test_a_replay_without_its_blobs_names_the_missing_one(recorded):
-    """Every message about a missing blob names it: the replay does not only say that a line differs."""
+    """LOG-19: a replay names each missing blob and the line that needs it, and not only a line that differs."""
     report = recorded("replay", "@latest", "--verify", "--json").json
     assert not report["ok"]
-    assert "no blob sha256:" in report["reason"]
+    assert report["line"] is None
+    assert [part.partition("; ")[2] for part in report["missing"]] == [
+        f"line {line} needs it: {what}"
+        for line, what in [
+            (2, "the system instructions"),
+            (2, "the tool declarations"),
+            (5, "a text that was injected into the request"),
+        ]
+    ]
+    assert "no blob sha256:" in report["missing"][0]
+    for arguments in (("replay", "@latest", "--verify"), ("verify", "@latest")):
+        said = recorded(*arguments)
+        assert said.code == 4
+        assert report["missing"][0] in said.out
+        assert "export -f bundle" in said.out
+
+
+@pytest.fixture
+def fork_that_was_run(shell, script):  # noqa: F811
+    """The name of a fork in which a worker wrote a reply."""
+    replies = script({"text": "hello"}, {"text": "hello again"})
+    assert shell("run", "--model", replies, "--system", "Be brief.", "hi").code == 0
+    name = shell("fork", "@latest", "--new-session", "--json").json["name"]
+    assert shell("run", "-s", name, "--model", replies, "again").code == 0
+    return name
+
+
+def test_a_log_without_its_parent_says_that_history_is_missing(shell, fork_that_was_run, tmp_path):  # noqa: F811
+    """LOG-19: the log of a fork alone, copied out of the store, cannot be replayed; the parent is named."""
+    alone = tmp_path / "elsewhere" / f"{fork_that_was_run}.jsonl"
+    alone.parent.mkdir()
+    alone.write_bytes((shell.store / alone.name).read_bytes())
+    report = shell("replay", str(alone), "--verify", "--json").json
+    assert not report["ok"]
+    assert report["missing"][0].startswith("its parent session")
+    assert "export -f bundle" in shell("verify", str(alone)).out
+
+
+def test_an_export_as_jsonl_says_what_it_leaves_out(shell, script):  # noqa: F811
+    """LOG-19: a file that cannot be replayed alone is not written in silence."""
+    assert shell("new").code == 0
+    assert shell("export", "@latest").err == ""
+    assert shell("run", "--model", script({"text": "hello"}), "--system", "Be brief.", "hi").code == 0
+    assert "not in the export: 3 blobs; `wakelog export -f bundle`" in shell("export", "@latest").err
+    assert shell("fork", "@latest", "--new-session").code == 0
+    assert "blobs, the log of the parent session" in shell("export", "@latest").err
+
+
+def test_a_fork_exported_as_one_log_is_replayed(shell, fork_that_was_run):  # noqa: F811
+    """LOG-19, law 11: its entries have other positions there, and the fence of a worker is one of these."""
+    copy = shell.store / "one_log_1.jsonl"
+    assert shell("export", fork_that_was_run, "-o", str(copy)).code == 0
+    report = shell("replay", str(copy), "--verify", "--json").json
+    assert report["ok"], report
+    assert report["written"] > 0
 
 
 @pytest.mark.meddled

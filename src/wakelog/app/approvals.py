@@ -108,7 +108,7 @@ def tools_without_approval(session: Session) -> list[str]:
 
 def _tool_declarations(session: Session) -> Sequence[Mapping[str, Any]]:
     context = branch_state(session.branch()).context
-    return declared_tools(session.store.blobs, context.tools) if context is not None else ()
+    return declared_tools(session.store.blobs, context.tools, context.id) if context is not None else ()
 
 
 def _set_approval(session: SessionWriter, tool: str, how: Approval) -> None:

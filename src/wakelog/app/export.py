@@ -25,25 +25,30 @@ from wakelog.projections.branch_state import queue_of_branch
 from wakelog.projections.overview import Overview
 from wakelog.projections.transcript import queue_rows
 from wakelog.scanning import Scan, path_entries, scan_log, scanned_entries
+from wakelog.verification import ReferencedBlobs
 
 _PIECE_LINES = 1_000
 
 
 class ExportContent(NamedTuple):
-    """What an export writes, the damage found, and whether a fork is written out with its parent's branch."""
+    """What an export writes, the damage found, and what it leaves out that `verify` and `replay` need."""
 
     pieces: Iterable[bytes]
     damage: Sequence[Damage]
-    includes_parent: bool = False
+    left_out: Sequence[str] = ()
 
 
 def jsonl_content(address: Address) -> ExportContent:
     """Return the log itself. A log without a parent is checked and written line by line, at any size."""
-    scan = scan_log(address.store, address.name)
+    blobs = ReferencedBlobs()
+    scan = scan_log(address.store, address.name, blobs.take)
+    left_out = [f"{len(blobs)} blob" + "s" * (len(blobs) > 1)] if blobs else []
     if scan.origin is None:
-        return ExportContent(export_formats.stored_bytes(address.store.load(address.name), scan.size), scan.damage)
+        pieces = export_formats.stored_bytes(address.store.load(address.name), scan.size)
+        return ExportContent(pieces, scan.damage, left_out)
     copy = export_formats.standalone_copy(address.store, scan, verify=True)
-    return ExportContent(export_formats.copy_bytes(copy) if copy is not None else [], scan.damage, includes_parent=True)
+    left_out.append("the log of the parent session (its branch is copied into the file, with new seals)")
+    return ExportContent(export_formats.copy_bytes(copy) if copy is not None else [], scan.damage, left_out)
 
 
 def document_content(address: Address, shape: str, visible: Callable[[str], str]) -> ExportContent:

@@ -292,14 +292,14 @@ def _apply_overrides(session: Session, before: ContextEntry, overrides: Override
     context, policy = before.without_envelope, overrides.policy(policy_in_force(before))
     blobs = session.store.blobs
     if overrides.tools is not None:
-        declared = declared_tools(blobs, context.tools)
+        declared = declared_tools(blobs, context.tools, before.id)
         shipped = _make_tools(_tool_names(overrides), "", declared_profiles(declared))
         tools = (*shipped, *mcp_tools(declared, ServerPool()).values())
         context = msgspec.structs.replace(
             context, tools=store_declarations(session.store, tools, redacts=policy.redacts)
         )
     if overrides.system is not None or policy.instructions:
-        own = Instructions(sources=context.sources).system_part(blob_text(blobs, context.system))
+        own = Instructions(sources=context.sources).system_part(blob_text(blobs, context.system, before.id))
         system, sources = store_instructions(
             blobs, session.tree.header.cwd, own if overrides.system is None else overrides.system, policy
         )
@@ -321,7 +321,7 @@ def _add_reachable_servers(session: Session, context: ContextEntry, list_tools: 
     if len(found.absent) == len(absent):
         return context
     blobs, redacts = session.store.blobs, policy_in_force(context).redacts
-    before = declared_tools(blobs, context.tools)
+    before = declared_tools(blobs, context.tools, context.id)
     names = {tool.get("name") for tool in before}
     new: Any = [dict(tool_declaration(tool)) for tool in found.tools if tool.name not in names]
     declarations = [*before, *(redact_value(new, "keys")[0] if redacts else new)]

@@ -9,13 +9,13 @@ import msgspec
 from wakelog.errors import Damaged, UsageError
 from wakelog.exchange.provider_calls import keeps_none, with_tool_calls
 from wakelog.exchange.writing import SessionToWrite, WrittenNode, WrittenSession
-from wakelog.large_content import with_inline_media
-from wakelog.log.content import BlobRef, Text
+from wakelog.large_content import read_blob, with_inline_media
+from wakelog.log.content import Text
 from wakelog.log.entry import Custom, Label, Node, SessionHeader
 from wakelog.log.lines import Damage
 from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Tree
-from wakelog.ports.stores import Store
+from wakelog.ports.stores import Blobs, Store
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.session_state import session_state
 from wakelog.reading import read_log
@@ -65,7 +65,7 @@ def read_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Dam
         title=session_state(log.tree).title,
         provider=branch.provider or header.provider,
         model=branch.model or header.model,
-        nodes=tuple(_nodes(log.tree, header.id, store.blobs.get)),
+        nodes=tuple(_nodes(log.tree, header.id, store.blobs)),
         head=log.tree.head or "",
         labels=_labels(log.tree),
         version=VERSION,
@@ -73,7 +73,7 @@ def read_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Dam
     return read, log.damage
 
 
-def _nodes(tree: Tree, root: str, get: Callable[[BlobRef], bytes]) -> Iterator[WrittenNode]:
+def _nodes(tree: Tree, root: str, blobs: Blobs) -> Iterator[WrittenNode]:
     """Yield the nodes but the headers. A node under a header, or one whose parent is lost, gets `root` as parent."""
     headers = {entry.id for entry in tree.nodes.values() if isinstance(entry.value, SessionHeader)}
     parents: dict[str, str] = {}
@@ -84,15 +84,15 @@ def _nodes(tree: Tree, root: str, get: Callable[[BlobRef], bytes]) -> Iterator[W
             # A fork's own header stands between the inherited nodes and its own.
             parents[entry.id] = parent
         elif isinstance(entry.value, Node):
-            node = _with_data(with_inline_media(entry.value, get), get)
+            node = _with_data(with_inline_media(entry.value, blobs), blobs)
             yield msgspec.structs.replace(node, parent_id=parent)
 
 
-def _with_data(node: WrittenNode, get: Callable[[BlobRef], bytes]) -> WrittenNode:
+def _with_data(node: WrittenNode, blobs: Blobs) -> WrittenNode:
     """Return a `custom` entry with its data, which an import has moved into its content if they are large."""
     match node:
         case Custom(data=None, in_context=False, content=(Text(text=text, blob=blob),)):
-            raw = text.encode() if blob is None else get(blob)
+            raw = text.encode() if blob is None else read_blob(blobs, blob, node.id)
             with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
                 return msgspec.structs.replace(node, data=msgspec.json.decode(raw), content=())
     return node

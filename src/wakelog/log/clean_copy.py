@@ -22,6 +22,7 @@ from wakelog.log.entry import (
     ANNOTATION_TYPES,
     FORMAT_VERSION,
     NODE_TYPES,
+    Activity,
     Compaction,
     DamageNote,
     Entry,
@@ -75,6 +76,8 @@ class CleanCopy:
         self._root_id = ""
         # Digests of copied bodies whose ids occur more than once in the log, by the hash of the id.
         self._repeated: dict[int, str] = {}
+        # The seq of the last `attached` entry in the log and in the copy: an entry `left` names it as its fence.
+        self._fence = self._new_fence = 0
         self.kept = 0
         self.changed = 0
         """Number of kept entries with any key changed."""
@@ -210,7 +213,17 @@ class CleanCopy:
         if value.parent_id is not None and self._new.find(value.parent_id) is None:
             about = self._old.find(entry.id)
             changes["parentId"] = self._id_of(self._place_in_copy(about) if about is not None else _ROOT)
+        if isinstance(value, Activity):
+            changes |= self._fence_changes(entry, value)
         self._keep(entry, changes)
+
+    def _fence_changes(self, entry: Entry, activity: Activity) -> JsonObject:
+        """Return the change to the fence of a worker that left: the seq, in the copy, of the entry that attached it."""
+        if activity.event == "attached":
+            self._fence, self._new_fence = entry.seq, self._seq
+        if activity.fence is None or activity.fence != self._fence or self._fence == self._new_fence:
+            return {}
+        return {"fence": self._new_fence}
 
     def _skip_unreadable(self, entry: Entry) -> None:
         """Skip an unreadable entry; its children go to the place it would have had."""

@@ -173,7 +173,8 @@ class ModelCall(Annotation, frozen=True, kw_only=True, tag="call"):
 
     Entries about the outcome refer to the call by `call_id`, or by the entry's own id if that is None (see `key`).
     `from` is the first entry of a context window that omits older ones; `to` is the first entry that a summary does not
-    cover; `context_id` is the `context` entry in force if that is not the last one of the branch.
+    cover; `context_id` is the `context` entry in force if that is not the last one of the branch. `over_limit` is by
+    how much the context exceeds the size of `strategy`, in its unit; it then is the newest group of messages alone.
     """
 
     call_id: str | None = None
@@ -191,6 +192,7 @@ class ModelCall(Annotation, frozen=True, kw_only=True, tag="call"):
     injected: tuple[BlobRef, ...] = ()
     channels: tuple[str, ...] = ()
     tokens_estimate: int | None = None
+    over_limit: int | None = None
 
     @property
     def key(self) -> str:

@@ -12,7 +12,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from wakelog.errors import NotFound
 from wakelog.log.content import BlobRef
+from wakelog.log.ids import is_digest
 from wakelog.log.lines import Line
 
 # ── store ────────────────────────────────────────────────────────────────────────────────────────
@@ -102,6 +104,17 @@ class StopSignal:
 
 JOURNAL_PIECE_MAX_BYTES = 64 * 1024 * 1024
 """Upper limit for a journal piece. Workers write shorter ones: tool output is split into pieces."""
+
+
+_MISSING_BLOB_HINT = (
+    "copy the session again from a store that has the blob, or open a file made there with `wakelog export -f bundle`"
+)
+
+
+def missing_blob(digest: str, place: str) -> NotFound:
+    """Return the error of `Blobs.get` and `Blobs.check` for a blob that the store, at `place`, does not have."""
+    shown = digest if is_digest(digest) else repr(digest[:80])
+    return NotFound(f"no blob {shown} in {place}", hint=_MISSING_BLOB_HINT)
 
 
 class Exposure(msgspec.Struct, frozen=True):

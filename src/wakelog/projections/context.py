@@ -6,12 +6,13 @@ Rule 1: this module adds no text. Summaries, clip marks and unknown-outcome text
 are appended, so the digest of an old context never changes.
 Rule 2: a tool call and its results are never separated: messages between them in the log come after the results, and a
 window begins only between such groups.
-Rule 3: a window moves in strides of half its size, counted from the last compaction, so that between two strides every
-request begins with the bytes of the one before it (law 8: stable prefix) and provider caches hit.
+Rule 3: a window moves only when the newest group does not fit, and then drops at least half its size, so that until it
+moves again every request begins with the bytes of the one before it (law 8: stable prefix) and provider caches hit.
+Rule 4: a window exceeds its size only where the newest group alone does; it then holds that group and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -82,7 +83,11 @@ _MEDIA_TOKENS: Mapping[type[AnyPart], int] = {Image: IMAGE_TOKENS, Audio: AUDIO_
 
 
 class Strategy(msgspec.Struct, frozen=True):
-    """Which part of the active branch goes into the context: all, the last N messages, or the last T tokens."""
+    """Which part of the active branch goes into the context: all, the last N messages, or the last T tokens.
+
+    Both sizes cover the messages only, not the instructions, the tools and injected texts. Tokens include the summary
+    of the last compaction, messages do not.
+    """
 
     kind: Literal["full", "window", "budget"] = "full"
     size: int = 0
@@ -126,10 +131,14 @@ class Context(Value, frozen=True, kw_only=True):
     model: str | None = None
     provider: str | None = None
     strategy: str = "full"
+    settings_id: str = ""
+    """The `context` entry in force, which has the instructions, the tools and the parameters."""
     system: BlobRef | None = None
     tools: BlobRef | None = None
     params: dict[str, object] = {}
     injected: tuple[BlobRef, ...] = ()
+    over_limit: int = 0
+    """By how many messages or tokens the newest group alone exceeds the size of the strategy."""
 
     @property
     def digest(self) -> str:
@@ -157,9 +166,7 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
     """Build the context of a model call at the end of this branch; pass `state` if the branch state is known."""
     plan = parse_strategy(strategy) if isinstance(strategy, str) else strategy
     state = state or branch_state(branch)
-    summary_items, items = _context_items(branch)
-    items = items[_window_start(items, plan, summary_items) :]
-    shown = summary_items + items
+    shown, over_limit = _window(*_summary_and_groups(branch), plan)
     in_force = state.context
     return Context(
         messages=tuple(message for _, message in shown),
@@ -167,9 +174,11 @@ def build_context(branch: Branch, strategy: Strategy | str = "full", *, state: B
         model=state.model,
         provider=state.provider,
         strategy=str(plan),
+        settings_id=in_force.id if in_force else "",
         system=in_force.system if in_force else None,
         tools=in_force.tools if in_force else None,
         params=in_force.params if in_force else {},
+        over_limit=over_limit,
     )
 
 
@@ -208,14 +217,14 @@ def _utf8_bytes(text: str) -> int:
 _Item = tuple[str, ContextMessage]
 
 
-def _context_items(branch: Branch) -> tuple[list[_Item], list[_Item]]:
-    """Return the summary, if there is one, and the messages of the active part."""
+def _summary_and_groups(branch: Branch) -> tuple[list[_Item], list[list[_Item]]]:
+    """Return the summary, if there is one, and the groups of messages of the active part."""
     part = active_part(branch)
     summary_items: list[_Item] = []
     if part.compaction is not None and part.compaction.summary:
         summary = ContextMessage(role="user", content=(Text(text=part.compaction.summary),))
         summary_items.append((part.compaction.id, summary))
-    return summary_items, [item for group in _groups(part.nodes) for item in group]
+    return summary_items, _groups(part.nodes)
 
 
 def _groups(nodes: Sequence[Entry]) -> list[list[_Item]]:
@@ -284,23 +293,36 @@ def _context_message(message: AnyMessage) -> ContextMessage:
 # ── windows ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _window_start(items: Sequence[_Item], plan: Strategy, summary_items: Sequence[_Item]) -> int:
-    """Return the index at which the window begins: a multiple of the stride, then back to the start of its group."""
+def _window(summary: list[_Item], groups: list[list[_Item]], plan: Strategy) -> tuple[list[_Item], int]:
+    """Return the messages in the window, the summary first, and by how much they exceed the size of the strategy.
+
+    The window grows by one group after another. Where the newest group makes it too large, the oldest groups are
+    dropped: half the size of the window at least, and all but the newest group at most. The summary is left out where
+    the newest group does not fit beside it, and where it fills the window alone.
+    """
     if plan.kind == "full":
-        return 0
-    if plan.kind == "window":
-        sizes, limit = [1] * len(items), plan.size
-    else:
-        sizes = [message_tokens(message) for _, message in items]
-        limit = max(1, plan.size - sum(message_tokens(message) for _, message in summary_items))
-    over = sum(sizes) - limit
-    if over <= 0:
-        return 0
-    stride = max(1, limit // 2)
-    dropped = -(-over // stride) * stride
-    ends = list(accumulate(sizes))
-    start = next((at for at, end in enumerate(ends) if end > dropped), len(items) - 1)
-    return max(at for at in group_starts([message for _, message in items]) if at <= start)
+        return [*summary, *chain.from_iterable(groups)], 0
+    limit = plan.size - (_size(summary, plan) if plan.kind == "budget" else 0)
+    if limit <= 0 and groups:
+        summary, limit = [], plan.size
+    sizes = [_size(group, plan) for group in groups]
+    start = size = 0
+    for newest, added in enumerate(sizes):
+        size += added
+        if size <= limit:
+            continue
+        kept = min(limit, size - max(1, limit // 2))
+        while start < newest and size > kept:
+            size -= sizes[start]
+            start += 1
+    if size > limit and groups:
+        summary, limit = [], plan.size
+    return [*summary, *chain.from_iterable(groups[start:])], max(0, size - limit)
+
+
+def _size(items: Sequence[_Item], plan: Strategy) -> int:
+    """Return the size of messages in the unit of a window: messages or tokens."""
+    return len(items) if plan.kind == "window" else sum(message_tokens(message) for _, message in items)
 
 
 def group_starts(messages: Sequence[ContextMessage]) -> list[int]:

@@ -148,6 +148,7 @@ class _ModelCallRun:
                 injected=context.injected,
                 channels=self.channel_names,
                 tokens_estimate=context.tokens,
+                over_limit=context.over_limit or None,
             )
         )
 

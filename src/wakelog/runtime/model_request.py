@@ -17,7 +17,7 @@ import msgspec
 
 from wakelog.decide.policy import ReasoningMode
 from wakelog.errors import Damaged, UsageError, WakelogError
-from wakelog.large_content import messages_with_media
+from wakelog.large_content import messages_with_media, read_blob
 from wakelog.log.codec import BRACKETS_MAX, LINE_MAX_BYTES, NESTING_MAX, count_brackets
 from wakelog.log.content import (
     BlobRef,
@@ -38,33 +38,36 @@ from wakelog.projections.context import Context, build_context
 
 
 def build_request(
-    context: Context, blobs: Blobs, *, answers: int = 0, prefill: str = "", purpose: str = "reply"
+    context: Context, blobs: Blobs, *, call_id: str = "", answers: int = 0, prefill: str = "", purpose: str = "reply"
 ) -> ModelRequest:
-    """Return the request for a provider, with the contents of all blobs included."""
+    """Return the request for a provider, with the contents of all blobs included.
+
+    `call_id` is the entry of a past call whose request is rebuilt.
+    """
     return ModelRequest(
         model=context.model or "",
-        messages=messages_with_media(context.messages, blobs.get),
-        system=blob_text(blobs, context.system),
-        tools=tuple(declared_tools(blobs, context.tools)),
+        messages=messages_with_media(context, blobs),
+        system=blob_text(blobs, context.system, context.settings_id),
+        tools=tuple(declared_tools(blobs, context.tools, context.settings_id)),
         params=context.params,
-        injected=tuple(blob_text(blobs, blob) for blob in context.injected),
+        injected=tuple(blob_text(blobs, blob, call_id) for blob in context.injected),
         prefill=prefill,
         answers=answers,
         purpose="compaction" if purpose == "compaction" else "reply",
     )
 
 
-def blob_text(blobs: Blobs, ref: BlobRef | None) -> str:
-    """Return the text of a blob; empty without a blob."""
-    return blobs.get(ref).decode(errors="replace") if ref is not None else ""
+def blob_text(blobs: Blobs, ref: BlobRef | None, entry_id: str) -> str:
+    """Return the text of a blob that an entry refers to; empty without a blob."""
+    return read_blob(blobs, ref, entry_id).decode(errors="replace") if ref is not None else ""
 
 
-def declared_tools(blobs: Blobs, ref: BlobRef | None) -> list[Mapping[str, Any]]:
-    """Return the tool declarations in a blob; `Damaged` if they cannot be decoded."""
+def declared_tools(blobs: Blobs, ref: BlobRef | None, entry_id: str) -> list[Mapping[str, Any]]:
+    """Return the tool declarations in a blob of a `context` entry; `Damaged` if they cannot be decoded."""
     if ref is None:
         return []
     try:
-        tools: list[Mapping[str, Any]] = msgspec.json.decode(blobs.get(ref), type=list[dict[str, Any]])
+        tools: list[Mapping[str, Any]] = msgspec.json.decode(read_blob(blobs, ref, entry_id), type=list[dict[str, Any]])
     except msgspec.DecodeError as error:
         raise Damaged(f"the tools in {ref.digest} cannot be read: {error}") from None
     return tools

@@ -65,7 +65,7 @@ class Step:
     def tool_declarations(self) -> Sequence[Mapping[str, Any]]:
         """Return the declarations of the tools in force."""
         entry = self.state.context
-        return declared_tools(self.runtime.store.blobs, entry.tools if entry is not None else None)
+        return declared_tools(self.runtime.store.blobs, entry.tools, entry.id) if entry is not None else ()
 
     def available_tools(self) -> Mapping[str, Tool]:
         """Return the available tools by name."""

@@ -75,7 +75,7 @@ def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
     policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
-    tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools))
+    tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools, sender.id))
     return build_context_entry(
         blobs,
         cwd=cwd,

@@ -27,6 +27,7 @@ from wakelog.ports.stores import (
     SessionStat,
     StopSignal,
     StoredBlob,
+    missing_blob,
 )
 from wakelog.stores.followers import Followers
 from wakelog.stores.session_numbers import last_old_number
@@ -57,9 +58,7 @@ class MemoryBlobs:
         with self._lock:
             kept = self._kept.get(ref.digest)
         if kept is None:
-            raise NotFound(
-                f"no blob {ref.digest[:80]!r}", hint="a memory store only has the blobs that this process has put"
-            )
+            raise missing_blob(ref.digest, "this memory store")
         if len(kept.content) != ref.bytes or digest_of(kept.content) != ref.digest:
             raise Damaged(f"the blob {ref.digest} does not match its digest", hint="put the bytes again")
         return kept.content

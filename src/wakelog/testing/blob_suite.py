@@ -122,10 +122,11 @@ class BlobSuite:
     # ── missing and damaged blobs ────────────────────────────────────────────────────────────────
 
     def test_nothing_there(self, rig: BlobRig) -> None:
-        """Bad input: a missing blob is `NotFound`, and looking it up creates nothing."""
+        """LOG-19: a missing blob is `NotFound`, which names it and what to do; looking it up creates nothing."""
         for look in (rig.blobs.get, rig.blobs.check):
-            with pytest.raises(NotFound):
+            with pytest.raises(NotFound, match=digest_of(b"x")) as caught:
                 look(BlobRef(digest=digest_of(b"x"), bytes=1))
+            assert "export -f bundle" in caught.value.hint
         assert digests(rig.blobs) == []
         assert not rig.blobs.remove(digest_of(b"x"), older_than_s=0)
         assert rig.blobs.tidy(older_than_s=0) == 0

@@ -119,7 +119,7 @@ def test_context_json(shell, story):
     story.session.append(ModelChange(model="m2", provider="p2"))
     reply = story.reply("b", model="m1")
     seen = shell("context", "crab_user_1", "--json").json
-    assert list(seen) == ["model", "provider", "strategy", "messages", "entries", "tokens", "digest"]
+    assert list(seen) == ["model", "provider", "strategy", "messages", "entries", "tokens", "overLimit", "digest"]
     assert (seen["model"], seen["provider"], seen["strategy"]) == ("m2", "p2", "full")
     assert seen["entries"] == [prompt.id, reply.id]
     assert [message["role"] for message in seen["messages"]] == ["user", "assistant"]
@@ -128,6 +128,18 @@ def test_context_json(shell, story):
     assert shell("context", "crab_user_1", "--strategy", "window:1", "--json").json["strategy"] == "window:1"
     assert shell("context", "crab_user_1", "--strategy", "most").code == 2
     assert "2 messages" in shell("context", "crab_user_1").out
+
+
+def test_context_says_by_how_much_a_budget_is_exceeded(shell, story):
+    """VIEW-1: in the context now, in the request of a call, and in the list of entries."""
+    story.user("x" * 400)
+    call = story.session.append(ModelCall(reply_id="r", strategy="budget:60", over_limit=40))
+    said = "exceeds budget:60 by 40 tokens"
+    assert said in shell("context", "crab_user_1", "--strategy", "budget:60").out
+    assert said in shell("context", "crab_user_1", "--at", call.id, "--exact").out
+    assert shell("context", "crab_user_1", "--at", call.id, "--exact", "--json").json["overLimit"] == 40
+    assert shell("context", "crab_user_1", "--strategy", "budget:100", "--json").json["overLimit"] == 0
+    assert "40 over budget:60" in shell("tail", "crab_user_1").out
 
 
 def test_context_counts_the_whole_request(shell, story):

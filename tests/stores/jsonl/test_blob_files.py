@@ -91,11 +91,11 @@ def test_reading_creates_nothing(folder, blobs):
 
 
 def test_a_missing_blob_is_an_error_with_a_hint(blobs):
-    """Law 9: the error has one line, and so has the hint."""
+    """LOG-19: the error names the blob and the folder to copy it into."""
     with pytest.raises(NotFound) as caught:
         blobs.get(BlobRef(digest=DIGEST, bytes=1))
     assert DIGEST in caught.value.message
-    assert ".blobs" in caught.value.hint
+    assert caught.value.message.endswith("/.blobs")
 
 
 # ── links and strangers ──────────────────────────────────────────────────────────────────────────

@@ -67,6 +67,7 @@ def context(
                 "messages": built.messages,
                 "entries": built.entry_ids,
                 "tokens": built.tokens,
+                "overLimit": built.over_limit,
                 "digest": built.digest,
             }
         )

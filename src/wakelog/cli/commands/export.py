@@ -12,7 +12,7 @@ import msgspec
 from wakelog.app.addresses import Address, find_session
 from wakelog.app.export import ExportContent, document_content, jsonl_content, write_new_file
 from wakelog.cli import load
-from wakelog.cli.ui.errors import exit_if_damaged, note
+from wakelog.cli.ui.errors import BUNDLE_HINT, exit_if_damaged, note
 from wakelog.cli.ui.options import SharedOptions, at_option, command, session_argument
 from wakelog.cli.ui.output import put, put_bytes, put_json
 from wakelog.cli.ui.quantities import counted
@@ -62,8 +62,8 @@ def export(
     if address.entry is not None and shape != "md":
         raise UsageError(f"--at requires --format md; {shape} contains every branch", hint="leave the entry out")
     content = _content(address, shape)
-    if content.includes_parent and sys.stderr.isatty():
-        note("a fork is exported as a whole: its parent's branch, then its own entries")
+    if content.left_out:
+        note(f"not in the export: {', '.join(content.left_out)}; {BUNDLE_HINT}")
     if output is None or output == "-":
         for piece in content.pieces:
             put_bytes(piece)

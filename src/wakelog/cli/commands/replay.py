@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from wakelog.app.addresses import find_session
-from wakelog.cli.ui.errors import DAMAGED, FAILED, note, note_damage
+from wakelog.cli.ui.errors import BUNDLE_HINT, DAMAGED, FAILED, note, note_damage
 from wakelog.cli.ui.options import SharedOptions, command, session_argument
 from wakelog.cli.ui.output import put, put_json
 from wakelog.cli.ui.quantities import plural
@@ -48,7 +48,7 @@ def replay(shared: SharedOptions, session: str, *, verify: bool) -> int:
     else:
         _put_texts(report)
     if not report.ok and not verify:
-        note(f"the replay differs from the log: {visible(reason)}")
+        note(f"the replay differs from the log: {visible(reason)}" + (f"; {BUNDLE_HINT}" if report.missing else ""))
     note_damage(address.ref, damage)
     if damage or not report.ok:
         return DAMAGED
@@ -74,7 +74,12 @@ def _put_verdict(shared: SharedOptions, report: ReplayReport, reason: str) -> No
         put(f"{look.paint('mark', 'ok')}  {plural(report.lines, 'line')}; {written} reproduced exactly ({workers})")
         put("    no model was called, no tool was run, no configuration was read")
         return
-    put(f"{look.paint('bad', 'not verified' if report.ok else 'differs')}  {visible(reason)}")
+    word = "not verified" if report.ok else "incomplete" if report.missing else "differs"
+    put(f"{look.paint('bad', word)}  {visible(reason)}")
+    for other in report.missing[1:]:
+        put(f"    {visible(other)}")
+    if report.missing:
+        put(f"    {BUNDLE_HINT}")
     if report.divergence is not None:
         put(f"    in the log:  {visible(_line_text(report.divergence.recorded))}")
         put(f"    replayed:    {visible(_line_text(report.divergence.written))}")
@@ -88,6 +93,7 @@ def _verdict(report: ReplayReport, reason: str) -> dict[str, object]:
         "written": report.written,
         "workers": report.workers,
         "reason": reason or None,
+        "missing": report.missing,
         "line": divergence.position + 1 if divergence is not None else None,
         "recorded": _line_text(divergence.recorded) if divergence is not None else None,
         "today": _line_text(divergence.written) if divergence is not None else None,

@@ -25,7 +25,7 @@ from wakelog.app.integrity import (
 from wakelog.app.store_checks import StoreReport, check_store
 from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
-from wakelog.cli.ui.errors import DAMAGED, FAILED, note
+from wakelog.cli.ui.errors import BUNDLE_HINT, DAMAGED, FAILED, note
 from wakelog.cli.ui.options import SharedOptions, command, session_argument
 from wakelog.cli.ui.output import put, put_json, put_text
 from wakelog.cli.ui.quantities import plural, size_text
@@ -34,7 +34,7 @@ from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
 from wakelog.folders import user_folder
 from wakelog.scanning import Scan
-from wakelog.verification import BlobAudit, verify_session
+from wakelog.verification import BlobAudit, BlobLoss, verify_session
 
 if TYPE_CHECKING:
     from wakelog.exchange.retention import ToolHistory
@@ -64,7 +64,7 @@ def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
     if shared.json:
         put_json(verdict)
     else:
-        put_text(_verdict_lines(style_of(shared.color), address, verdict, anchor))
+        put_text(_verdict_lines(style_of(shared.color), address, verdict, anchor, verified.blobs.losses))
     if not verdict.ok:
         raise click.exceptions.Exit(_exit_code(verified.blobs))
 
@@ -75,7 +75,7 @@ def _exit_code(blobs: BlobAudit) -> int:
 
 
 def _verdict_lines(
-    look: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None
+    look: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None, losses: Sequence[BlobLoss]
 ) -> Iterator[str]:
     word = look.paint("good", "ok") if verdict.ok else look.paint("bad", "NOT OK")
     blobs = f", {plural(verdict.blobs, 'blob')}" if verdict.blobs else ""
@@ -89,8 +89,10 @@ def _verdict_lines(
         yield f"  unsealed {plural(verdict.unsealed, 'line')} at the end without a seal"
     for item in verdict.noted:
         yield look.paint("dim", f"  known    line {item['line']}, byte {item['offset']}: {item['reason']}")
-    for loss in verdict.lost:
-        yield f"  {str(loss['kind']).removesuffix(' blob'):<8} {visible(str(loss['reason']))}"
+    for loss in losses:
+        yield f"  {loss.kind.removesuffix(' blob'):<8} {visible(str(loss))}"
+    if any(loss.kind == "missing blob" for loss in losses) or any(item["kind"] == "origin" for item in verdict.damage):
+        yield f"  {BUNDLE_HINT}"
     if anchor is not None:
         yield f"  anchor   {visible(_digest_text(anchor))}"
     if verdict.head:

@@ -30,6 +30,7 @@ DAMAGED = 4
 # The code a shell reports for a process that SIGPIPE ended.
 PIPE_CLOSED = 141
 _DAMAGE_SHOWN = 5
+BUNDLE_HINT = "`wakelog export -f bundle` writes one file with the log, its blobs and the sessions it needs"
 
 
 def exit_code(error: BaseException) -> int:

@@ -18,6 +18,7 @@ from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_json, put_pages
 from wakelog.cli.ui.quantities import plural
 from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
+from wakelog.cli.ui.session_views import over_limit_text
 from wakelog.cli.ui.terminal import TerminalStyle, clip, style_of
 from wakelog.cli.ui.transcripts import key_argument
 from wakelog.errors import NotFound, UsageError, WakelogError
@@ -79,7 +80,7 @@ def show_exact(shared: SharedOptions, address: Address) -> None:
     log = read_log(address.store, address.name)
     call = find_model_call(log, address.entry)
     context, answers = context_of_call(log.tree, call)
-    request = build_request(context, address.store.blobs, answers=answers, purpose=call.purpose)
+    request = build_request(context, address.store.blobs, call_id=call.id, answers=answers, purpose=call.purpose)
     same = context.digest == call.context_digest if call.context_digest is not None else None
     if shared.json:
         put_json(_request_values(call, context, request, same=same))
@@ -108,6 +109,7 @@ def _request_values(
         "injected": request.injected,
         "entries": context.entry_ids,
         "tokens": context.tokens,
+        "overLimit": context.over_limit,
         "digest": context.digest,
         "logged": call.context_digest,
         "same": same,
@@ -120,6 +122,8 @@ def _exact_lines(
     yield _title(look, log, call, context)
     word, style = {True: ("digest ok", "good"), False: ("digest differs", "bad"), None: ("no digest", "warn")}[same]
     yield f"{look.paint(style, word)}  {look.paint('dim', context.digest)}"
+    if context.over_limit:
+        yield look.paint("warn", over_limit_text(context.strategy, context.over_limit))
     yield from _section(look, "instructions", request.system)
     if request.tools:
         yield from ("", look.paint("bold", "tools"))

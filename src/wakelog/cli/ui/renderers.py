@@ -237,14 +237,14 @@ class RecallNotices:
         if not isinstance(call, ModelCall) or call.purpose != "reply" or call.injected == self._last.get(session, ()):
             return ""
         self._last[session] = call.injected
-        names = [name for blob in call.injected for name in self._recalled_sessions(blob)]
+        names = [name for blob in call.injected for name in self._recalled_sessions(blob, call.id)]
         if not names:
             return ""
         return f"the model was given passages of {plural(len(names), 'earlier session')}: {', '.join(names)}"
 
-    def _recalled_sessions(self, blob: BlobRef) -> tuple[str, ...]:
+    def _recalled_sessions(self, blob: BlobRef, call_id: str) -> tuple[str, ...]:
         try:
-            return recalled_sessions(blob_text(self._blobs, blob))
+            return recalled_sessions(blob_text(self._blobs, blob, call_id))
         except WakelogError:
             # The model call itself reports a missing blob.
             return ()

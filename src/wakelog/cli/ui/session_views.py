@@ -36,19 +36,19 @@ def estimate_other_tokens(blobs: Blobs, built: Context, branch: Branch) -> dict[
     call = next((call for call in calls if call.purpose == "reply"), None)
     sizes = {
         "instructions": built.system.bytes if built.system is not None else 0,
-        "tools": _sent_tool_bytes(blobs, built.tools) if built.tools is not None else 0,
+        "tools": _sent_tool_bytes(blobs, built.tools, built.settings_id) if built.tools is not None else 0,
         "injected at the last call": sum(blob.bytes for blob in call.injected) if call is not None else 0,
     }
     return {what: -(-size // 4) for what, size in sizes.items() if size}
 
 
-def _sent_tool_bytes(blobs: Blobs, ref: BlobRef) -> int:
+def _sent_tool_bytes(blobs: Blobs, ref: BlobRef, entry_id: str) -> int:
     """Return the size of what a request says of the tools; the stored declarations have more, such as sub-agents.
 
     0 if they cannot be read: `verify` reports that, and an estimate must not fail.
     """
     try:
-        declared = declared_tools(blobs, ref)
+        declared = declared_tools(blobs, ref, entry_id)
     except WakelogError:
         return 0
     return len(canonical_json([{key: tool.get(key) for key in _SENT_OF_TOOL} for tool in declared]))
@@ -69,6 +69,8 @@ def context_lines(look: TerminalStyle, log: Log, built: Context, others: Mapping
     about = f"{model} {dot} {summary}"
     yield f"{look.paint('name', log.name)}  {clip(look, about, room) if room else about}"
     yield look.paint("dim", clip(look, built.digest, look.columns))
+    if built.over_limit:
+        yield look.paint("warn", over_limit_text(built.strategy, built.over_limit))
     if others:
         yield ""
         yield from (f"      {what}  {look.paint('dim', plural(size, 'token'))}" for what, size in others.items())
@@ -83,6 +85,12 @@ def context_lines(look: TerminalStyle, log: Log, built: Context, others: Mapping
                 else parts_text((part,))
             )
             yield from (f"      {line}" for line in _first_lines(look, text))
+
+
+def over_limit_text(strategy: str, over_limit: int) -> str:
+    """Return the sentence that says by how much a context exceeds the size of its strategy."""
+    unit = "message" if strategy.startswith("window") else "token"
+    return f"exceeds {visible(strategy)} by {plural(over_limit, unit)}: the newest message or tool run alone is larger"
 
 
 def _first_lines(look: TerminalStyle, text: str) -> Iterator[str]:

@@ -217,8 +217,8 @@ def _text_of(value: Body) -> str:
             return target
         case Activity(event=event, holder=holder):
             return f"{event} {holder}"
-        case ModelCall(purpose=purpose, model=model):
-            return " ".join(filter(None, (purpose, model)))
+        case ModelCall(purpose=purpose, model=model, strategy=strategy, over_limit=over):
+            return " ".join(filter(None, (purpose, model, f"{over:,} over {strategy}" if over else "")))
         case SessionArchived(archived=archived):
             return "archived" if archived else "restored"
         case DamageNote(reason=reason, bytes=size):

@@ -15,7 +15,7 @@ from wakelog.runtime.replay.recorded_runtime import ReplayRuntime
 from wakelog.runtime.replay.recording import Diverged, RecordedLine, ReplayStore, read_script
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
-from wakelog.verification import audit_blobs
+from wakelog.verification import missing_parts
 
 _IDLE_ROUNDS_MAX = 1_000
 
@@ -31,6 +31,8 @@ class ReplayReport(msgspec.Struct, frozen=True):
     """By channel, the text that it held of each reply at the end."""
     divergence: Diverged | None = None
     reason: str = ""
+    missing: tuple[str, ...] = ()
+    """What a replay needs and the store lacks: blobs, and the history that a fork inherited."""
 
     @property
     def ok(self) -> bool:
@@ -47,6 +49,7 @@ async def replay(store: Store, session: Session | str) -> ReplayReport:
     again = ReplayStore(store, first.id if first is not None else name, name, script)
     channels = {channel: MemoryChannel(channel) for channel in _channels(script)}
     parted, reason, workers = None, "", 0
+    missing: tuple[str, ...] = ()
     try:
         while (entry := again.next_entry) is not None and not reason:
             if isinstance(entry.value, Activity) and entry.value.event == "attached":
@@ -64,10 +67,10 @@ async def replay(store: Store, session: Session | str) -> ReplayReport:
     written = sum(not recorded.is_input for recorded in script)
     if parted is None and not reason:
         reason = _delivery_mismatch(script, channels)
-    elif losses := audit_blobs(store.blobs, (each.entry for each in script if each.entry is not None)).losses:
-        # Without its blobs a log cannot be replayed, whatever line shows it first.
-        parted, reason = None, f"line {losses[0].references[0].line}: {losses[0].reason}"
-    return ReplayReport(name, len(script), written, workers, held, parted, reason)
+    elif missing := missing_parts(store, name):
+        # Without these a log cannot be replayed, whatever line shows it first.
+        parted, reason = None, f"a replay needs what is missing: {missing[0]}"
+    return ReplayReport(name, len(script), written, workers, held, parted, reason, missing)
 
 
 async def _replay_worker(again: ReplayStore, attached: Entry, channels: dict[str, MemoryChannel]) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from wakelog.errors import Damaged, NotFound
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import digest_of, is_digest
-from wakelog.ports.stores import StoredBlob
+from wakelog.ports.stores import StoredBlob, missing_blob
 from wakelog.stores.files import storage, sync_folder, write_all
 from wakelog.stores.jsonl.folder import Folder, blocks, open_no_follow
 
@@ -104,8 +104,7 @@ class BlobFiles:
             try:
                 descriptor = open_no_follow(path, os.O_RDONLY)
             except (FileNotFoundError, NotADirectoryError):
-                hint = "restore .blobs from a copy of the store"
-                raise NotFound(f"no blob {ref.digest} in {self._folder.path}", hint=hint) from None
+                raise missing_blob(ref.digest, os.path.join(self._folder.path, _FOLDER)) from None
             try:
                 found = os.fstat(descriptor)
                 self._folder.custody.notice(path, found)

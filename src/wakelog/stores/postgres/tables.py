@@ -13,10 +13,10 @@ from typing import Any, LiteralString
 
 from psycopg.errors import UniqueViolation
 
-from wakelog.errors import Damaged, NotFound, StoreError
+from wakelog.errors import Damaged, StoreError
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import digest_of, is_digest
-from wakelog.ports.stores import SessionStat, StoredBlob
+from wakelog.ports.stores import SessionStat, StoredBlob, missing_blob
 from wakelog.stores.database.tables import (
     PIECES_MAX,
     Addition,
@@ -45,7 +45,6 @@ from wakelog.stores.postgres.notifications import Notifications
 from wakelog.stores.process_identity import ProcessIdentity
 
 _BLOBS_PAGE_MAX = 10_000
-_MISSING_BLOB_HINT = "copy the session again from a store that has the blob, or restore it from a backup"
 # Correct bytes are not written again, because that would only make the table grow.
 _PUT_BLOB = with_commit_mode("""
 INSERT INTO wakelog.blobs AS b (digest, put, bytes) VALUES (%(digest)s, clock_timestamp(), %(bytes)s)
@@ -102,7 +101,7 @@ class PostgresBlobs:
         size = ref.bytes if 0 <= ref.bytes < 1 << 31 else -1
         found = self._database.read(question, {"digest": ref.digest, "size": size}) if is_digest(ref.digest) else []
         if not found:
-            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._database.url}", hint=_MISSING_BLOB_HINT)
+            raise missing_blob(ref.digest, str(self._database.url))
         return found[0][0]
 
     def stored(self) -> Iterator[StoredBlob]:

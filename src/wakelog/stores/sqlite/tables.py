@@ -11,10 +11,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from wakelog.errors import Damaged, NotFound
+from wakelog.errors import Damaged
 from wakelog.log.content import BlobRef
 from wakelog.log.ids import digest_of
-from wakelog.ports.stores import SessionStat, StoredBlob
+from wakelog.ports.stores import SessionStat, StoredBlob, missing_blob
 from wakelog.stores.database.tables import (
     PIECES_MAX,
     Addition,
@@ -60,8 +60,7 @@ class SqliteBlobs:
         with self._file.reading() as db:
             found = db.execute(_GET_BLOB, (ref.digest,)).fetchone()
         if found is None:
-            hint = "copy the session again from a store that has the blob, or restore it from a backup"
-            raise NotFound(f"no blob {ref.digest[:80]!r} in {self._file.path}", hint=hint)
+            raise missing_blob(ref.digest, self._file.path)
         content: bytes = found[0]
         if len(content) != ref.bytes or digest_of(content) != ref.digest:
             raise Damaged(f"the blob {ref.digest} does not match its digest", hint="put the bytes again")
