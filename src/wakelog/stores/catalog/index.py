@@ -12,7 +12,7 @@ Rule 4: the order of rows and hits is a function of the logs, not of the history
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -159,19 +159,27 @@ class Index:
 
     # ── refresh ──────────────────────────────────────────────────────────────────────────────────
 
-    def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
+    def refresh(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limit_bytes: int | None = None,
+        reread: Sequence[str] = (),
+    ) -> None:
         """See `ports.Catalog`."""
         for way_out in (self._rebuild, self._switch_to_memory):
             try:
-                return self._refresh(progress, limit_bytes)
+                return self._refresh(progress, limit_bytes, reread)
             except StoreBusy:
                 # The tables are intact, but another process holds their lock. A list must not depend on that process.
                 self._switch_to_memory()
             except self._tables.failures:
                 way_out()
-        return self._refresh(progress, limit_bytes)
+        return self._refresh(progress, limit_bytes, reread)
 
-    def _refresh(self, progress: Callable[[int, int], None] | None, limit_bytes: int | None) -> None:
+    def _refresh(
+        self, progress: Callable[[int, int], None] | None, limit_bytes: int | None, reread: Sequence[str]
+    ) -> None:
         with self._tables.refreshing():
             work, gone = self._tables.changes(self._store)
             self._left_out = []
@@ -182,10 +190,11 @@ class Index:
                 )
                 self._left_out = [due.stat for name, due in wanted.items() if name not in work]
             self._inaccessible, self._unsummarised = [], {}
-            if work or gone:
+            if work or gone or reread:
                 indexing: Indexer = load("wakelog.stores.catalog.indexing").Indexer(
                     self._store, self._tables, work, gone
                 )
+                indexing.reread(reread)
                 while indexing.has_work:
                     with self._tables.writing():
                         indexing.run(self._tables.batch_bytes, progress)
