@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
+from wakelog.decoding import build_decoder
 from wakelog.errors import StoreBusy, UsageError
 from wakelog.folders import user_folder
 from wakelog.ports.catalogs import SearchHit, SessionRow
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 FIND_MAX = 20
 # More than can be shown, and small enough to be multiplied (see `full_text.py`).
 _LIMIT_MAX = 1 << 40
-_row_decoder = msgspec.json.Decoder(SessionRow)
+_row_decoder = build_decoder(SessionRow)
 T = TypeVar("T")
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 
 import msgspec
 
+from wakelog.decoding import build_decoder
 from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import (
     Entry,
@@ -37,7 +38,7 @@ _LOOKUP_FIRST = 16
 _LOOKUP_MAX = 256
 _ROW_BYTES = 1_000
 _ENTRY_BYTES = 500
-_bookmark_decoder = msgspec.json.Decoder(Bookmark)
+_bookmark_decoder = build_decoder(Bookmark)
 
 
 class Indexer:
