@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from wakelog.decoding import decoder_of
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyMessage, BaseMessage, Note, Part, Prompt, Reply, ToolResult
 from wakelog.log.entry import Entry
@@ -59,7 +60,7 @@ def checked_message(given: object) -> AnyMessage:
 def checked_reply(reply: Reply) -> Reply:
     """Return the reply as it is read back from the log; `UsageError` if it cannot be read back."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(reply), type=Reply)
+        return decoder_of(Reply).decode(msgspec.json.encode(reply))
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise UsageError(f"not a valid reply: {error}", hint="see wakelog.Reply for the type of each field") from None
 

@@ -31,6 +31,7 @@ RUNS = {"chat", "run", "wake"}
 MORE = {"copy": ["--to", "elsewhere"], "handoff": ["--to", "pi", "--dry-run"]}
 # Flags that do not read the session, or make the command wait.
 NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact"), ("usage", "--all")}
+NOT_TRIED |= {("verify", "--all")}
 NOT_TRIED |= {
     ("attention", flag)
     for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")

@@ -186,6 +186,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
             "tree": shell("tree", "crab_user_2", "--json"),
             "ls": shell("ls", "--json"),
             "verify": shell("verify", "crab_user_1", "--json"),
+            "verify of all": shell("verify", "--all", "--json"),
             "doctor": shell("doctor", "crab_user_1", "--salvage", "copy.jsonl", "--json"),
             "doctor the store": _doctor_beside_another_agent(shell),
             "du": shell("du", "--json"),

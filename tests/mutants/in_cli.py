@@ -9,6 +9,7 @@ TERMS = "tests/app/test_settings.py"
 NAMES = "tests/app/test_entry_names.py"
 LISTING = "tests/cli/commands/test_ls.py"
 CHECK = "tests/cli/commands/test_verify.py"
+STORE_CHECKS = "tests/cli/commands/test_store_checks.py"
 TOLD = "tests/cli/test_damage_told.py"
 ACCESS = "tests/cli/test_access.py"
 
@@ -256,14 +257,29 @@ IN_CLI = (
     Mutant(
         "a store with a damaged session is reported as healthy",
         "LOG-16, law 9",
-        "app/store_checks.py::StoreReport.is_bad",
-        "bool(self.damaged or self.lost or self.inaccessible)",
+        "app/store_checks.py::StoreReport.is_damaged",
+        "bool(self.damaged or self.lost)",
         "False",
         (
             f"{CHECK}::test_doctor_names_damaged_sessions",
             f"{CHECK}::test_doctor_of_the_store_finds_lost_blobs",
-            f"{ACCESS}::test_doctor_of_a_store",
         ),
+    ),
+    Mutant(
+        "`doctor` trusts the index about damage",
+        "LOG-16, law 9",
+        "app/store_checks.py::_Findings.add",
+        "check.is_damaged",
+        "False",
+        (f"{STORE_CHECKS}::test_damage_in_place_is_found_after_the_index_was_made",),
+    ),
+    Mutant(
+        "`verify --all` ends at the first session that cannot be read",
+        "LOG-16, law 9",
+        "verification.py::verify_sessions",
+        "SessionCheck(name, error=error)",
+        "(_ for _ in ()).throw(error)",
+        (f"{STORE_CHECKS}::test_a_session_that_cannot_be_read_does_not_end_the_check",),
     ),
     Mutant(
         "a log without read permission is reported as damaged",

@@ -242,7 +242,7 @@ def verdict_of(verified: Verification, anchor: DigestMatch | None) -> Verdict:
     return Verdict(
         ok=verified.ok and anchored is not False,
         entries=scan.entries,
-        damage=[damage_values(item) for item in scan.damage],
+        damage=[damage_values(item) for item in verified.damage],
         broken=[{"line": line, "offset": offset} for line, offset in proof.broken],
         unsealed=proof.unsealed,
         noted=noted_damage(scan),

@@ -1,28 +1,38 @@
-"""Checks and sizes of a store, for `doctor` and `du`.
+"""Checks and sizes of a store, for `doctor`, `verify --all` and `du`.
 
-Findings about folders and files are empty for a database. Logs are read for the digests of their blobs, which are
-compared with a listing; blob contents are not read. No log is changed; only links, which are derived from the logs, are
+`check_store` verifies lines and seals of the sessions that changed last, up to a number of bytes, and compares their
+blobs with a listing. Its report says what it did not check; `verify_all` checks everything. Findings about folders and
+files are empty for a database. No log is changed; only links and the index, which are derived from the logs, are
 repaired.
 """
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from wakelog.app.notices import progress
 from wakelog.app.stores import StoreLocation
-from wakelog.errors import NoAccess, StoreError, WakelogError
-from wakelog.log.references import LogReferences
+from wakelog.errors import NewerFormat, NoAccess, StoreError
 from wakelog.log.session_names import is_name
+from wakelog.ports.catalogs import SessionRow
 from wakelog.ports.stores import Store
 from wakelog.stores.files import storage
 from wakelog.stores.jsonl import JsonlStore
 from wakelog.stores.jsonl.folder import LOG_SUFFIX
+from wakelog.verification import (
+    BlobCheck,
+    SessionCheck,
+    check_blobs_by_size,
+    check_each_blob_once,
+    verify_sessions,
+)
 
 _STORE_FOLDERS = frozenset({"by-id", "by-title", ".locks", ".journals", ".blobs"})
 _PROBLEMS_MAX = 20
+# `doctor` verifies logs of about this size together: a few seconds.
+_VERIFIED_MAX_BYTES = 256 * 1024 * 1024
 
 
 class LostBlobs(msgspec.Struct, frozen=True):
@@ -45,34 +55,128 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     inaccessible: list[str]
     problems: list[str]
     relinked: list[str]
+    verified: int
+    """The number of sessions whose lines and seals were verified."""
+    unverified: int
+    unverified_bytes: int
+    """The size of the logs that were not verified."""
+    unread_blobs: int
+    """The number of blobs of which only the size was checked."""
 
     @property
-    def is_bad(self) -> bool:
-        """Return whether stored data is damaged, lost or not accessible."""
-        return bool(self.damaged or self.lost or self.inaccessible)
+    def is_damaged(self) -> bool:
+        """Return whether stored data is damaged or lost."""
+        return bool(self.damaged or self.lost)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was checked."""
+        return not (self.unverified or self.unread_blobs or self.inaccessible)
 
 
 def check_store(place: StoreLocation) -> StoreReport:
-    """Check a store, and make its missing links."""
+    """Check a store, make its missing links, and read damaged sessions into its index again."""
     folder = store_folder(place)
     # A file in place of the folder is reported as a problem; it cannot be listed.
     is_readable = folder is None or os.path.isdir(folder) or not os.path.lexists(folder)
     stats = list(place.store.sessions()) if is_readable else []
     rows = place.catalog.rows(archived=None) if stats else []
     relinked, refused = relink(place, {row.name: row.title for row in rows if row.title}) if stats else ([], [])
-    lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats])
+    sizes = _blob_sizes(place.store) if stats else {}
+    left = _beyond(rows, _VERIFIED_MAX_BYTES)
+    found = _Findings([] if sizes is not None else ["the blobs"], [row.name for row in left if row.damage])
+    names = [row.name for row in rows if row.name not in {row.name for row in left}]
+    for check in _verify(place.store, names, len(names), _size_check(place.store, sizes)):
+        found.add(check)
+    _reread(place, rows, found.readable)
     return StoreReport(
         store=folder or place.display_url,
         sessions=len(stats),
         bytes=sum(found.size for found in stats),
         index=place.index_path,
         index_bytes=index_bytes(place),
-        damaged=[row.name for row in rows if row.damage],
-        lost=lost,
-        inaccessible=inaccessible,
-        problems=[*refused, *_limit_problems(_problems(folder))] if folder else [],
+        damaged=found.damaged,
+        lost=found.lost,
+        inaccessible=found.inaccessible,
+        problems=[*found.unreadable, *refused, *(_limit_problems(_problems(folder)) if folder else ())],
         relinked=relinked,
+        verified=len(found.readable),
+        unverified=len(left),
+        unverified_bytes=sum(row.size for row in left),
+        unread_blobs=len(sizes or ()),
     )
+
+
+class _Findings:
+    """What the verification of the sessions of a store has found."""
+
+    def __init__(self, inaccessible: list[str], damaged: list[str]) -> None:
+        self.inaccessible = inaccessible
+        self.damaged = damaged
+        self.lost: list[LostBlobs] = []
+        self.unreadable: list[str] = []
+        self.readable: dict[str, bool] = {}
+        """Whether each session that could be read is damaged, by name."""
+
+    def add(self, check: SessionCheck) -> None:
+        """Add the verification of a session."""
+        if isinstance(check.error, NoAccess):
+            self.inaccessible.append(check.name)
+        elif isinstance(check.error, NewerFormat):
+            self.unreadable.append(f"{check.name} was not checked: {check.error}")
+        elif check.is_damaged:
+            self.damaged.append(check.name)
+        if check.lost_blobs:
+            self.lost.append(LostBlobs(check.name, check.lost_blobs))
+        if check.verified is not None:
+            self.readable[check.name] = bool(check.verified.damage)
+
+
+def verify_all(store: Store) -> Iterator[SessionCheck]:
+    """Verify every session of a store, with every blob."""
+    names = (found.name for found in store.sessions())
+    return _verify(store, names, None, check_each_blob_once(store.blobs))
+
+
+def _verify(store: Store, names: Iterable[str], total: int | None, check: BlobCheck) -> Iterator[SessionCheck]:
+    """Verify sessions, with a progress bar; without `total` they are counted for it."""
+    with progress("Verifying sessions") as report:
+        if report is not None and total is None:
+            total = sum(1 for _ in store.sessions())
+        for done, result in enumerate(verify_sessions(store, names, check), 1):
+            yield result
+            if report is not None and total is not None:
+                report(done, total)
+
+
+def _beyond(rows: Iterable[SessionRow], max_bytes: int) -> list[SessionRow]:
+    """Return the sessions that are too large to be verified within `max_bytes`, those changed last first."""
+    left = []
+    for row in rows:
+        if row.size > max_bytes:
+            left.append(row)
+        else:
+            max_bytes -= row.size
+    return left
+
+
+def _blob_sizes(store: Store) -> dict[str, int] | None:
+    """Return the sizes of all blobs by digest; None if this user may not list them."""
+    try:
+        return {blob.digest: blob.bytes for blob in store.blobs.stored()}
+    except NoAccess:
+        return None
+
+
+def _size_check(store: Store, sizes: dict[str, int] | None) -> BlobCheck:
+    return check_blobs_by_size(store.blobs, sizes) if sizes is not None else lambda _: None
+
+
+def _reread(place: StoreLocation, rows: Iterable[SessionRow], readable: Mapping[str, bool]) -> None:
+    """Read sessions into the index again of which it does not know that they are damaged, or are not any more."""
+    outdated = [row.name for row in rows if row.name in readable and readable[row.name] != bool(row.damage)]
+    if outdated:
+        place.catalog.refresh(reread=outdated)
 
 
 def relink(place: StoreLocation, titles: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -83,36 +187,6 @@ def relink(place: StoreLocation, titles: Mapping[str, str]) -> tuple[list[str], 
         return place.store.relink(titles), []
     except StoreError as error:
         return [], [str(error)]
-
-
-def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[str]]:
-    """Return the sessions with missing blobs, and what this user may not read."""
-    lost: list[LostBlobs] = []
-    inaccessible: list[str] = []
-    try:
-        sizes = {blob.digest: blob.bytes for blob in store.blobs.stored()} if names else {}
-    except NoAccess:
-        return [], ["the blobs"]
-    with progress("Reading logs") as report:
-        for at, name in enumerate(names):
-            try:
-                missing = [digest for digest, size in _named_blobs(store, name).items() if sizes.get(digest) != size]
-                lost += [LostBlobs(name, len(missing))] if missing else []
-            except NoAccess:
-                inaccessible.append(name)
-            except WakelogError:
-                # The catalog could not read it either, and reports it as damaged.
-                continue
-            if report is not None:
-                report(at + 1, len(names))
-    return lost, inaccessible
-
-
-def _named_blobs(store: Store, name: str) -> dict[str, int]:
-    needs = LogReferences()
-    for line in store.load(name):
-        needs.add(line)
-    return needs.blobs
 
 
 def store_folder(place: StoreLocation) -> str | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from wakelog.decide.policy import Approval, Price, ReasoningMode, RedactMode
+from wakelog.decoding import convert
 from wakelog.errors import UsageError
 
 DEFAULT_AGENT = "agent"
@@ -271,7 +272,7 @@ def nest_settings(settings: SettingsByPath) -> dict[str, Any]:
 
 def build_config(settings: SettingsByPath) -> Config:
     """Return the configuration. Each setting was already validated when it was read."""
-    return msgspec.convert(nest_settings(settings), Config)
+    return convert(nest_settings(settings), Config)
 
 
 def settings_by_agent(settings: SettingsByPath) -> dict[str, dict[Path, Setting]]:

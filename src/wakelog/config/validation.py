@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from wakelog.config.schema import Path
+from wakelog.decoding import convert
 from wakelog.hooks import HOOK_NAMES
 from wakelog.redaction.redactor import redact_value
 from wakelog.tools import BUILTIN_NAMES
@@ -49,7 +50,7 @@ def type_mismatch(value: Any, kind: Any) -> str:
     if kind is Any:
         return "" if _is_json(value) else describe_type(kind)
     try:
-        msgspec.convert(value, kind, strict=True)
+        convert(value, kind)
     except msgspec.ValidationError:
         return describe_type(kind)
     return ""

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.errors import Damaged, UsageError
 from wakelog.log.content import JsonObject, Usage, Value
 from wakelog.log.entry import ContextEntry
@@ -118,7 +119,7 @@ def policy_in_force(context: ContextEntry | None) -> Policy:
         return Policy(redact=redact)
     try:
         # Older policies lack `instructions`; recorded sources show that instruction files were read.
-        return msgspec.convert({"instructions": bool(context.sources), **stored, "redact": redact}, Policy)
+        return convert({"instructions": bool(context.sources), **stored, "redact": redact}, Policy)
     except msgspec.ValidationError as error:
         raise Damaged(f"the policy in force cannot be read: {error}", hint="see the last `context` entry") from None
 
@@ -129,7 +130,7 @@ def check_policy(policy: Policy) -> None:
         raise UsageError(f"not a policy: {type(policy).__name__}", hint="pass Policy(…)")
     fields = {field.encode_name: getattr(policy, field.name) for field in msgspec.structs.fields(Policy)}
     try:
-        msgspec.convert(stored_policy(policy), Policy)
+        convert(stored_policy(policy), Policy)
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(f"not a valid policy: {error}", hint="see wakelog.decide.policy.Policy") from None
     negative = [name for name, value in fields.items() if isinstance(value, int) and value < 0]

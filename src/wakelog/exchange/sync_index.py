@@ -14,6 +14,7 @@ from typing import Self, TypeAlias
 
 import msgspec
 
+from wakelog.decoding import decoder_of
 from wakelog.version import VERSION
 
 Signature: TypeAlias = dict[str, tuple[int, int]]
@@ -64,7 +65,7 @@ class SyncIndex:
                 "SELECT signature, sessions FROM imported WHERE store = ? AND path = ?",
                 (self._store, os.fsencode(path)),
             ).fetchone()
-            before = None if row is None else msgspec.json.decode(row[0], type=Signature)
+            before = None if row is None else decoder_of(Signature).decode(row[0])
             sessions = [] if row is None else msgspec.json.decode(row[1], type=list[str])
         except (sqlite3.Error, msgspec.DecodeError):
             return None

@@ -21,6 +21,7 @@ from typing import Self, TypeAlias
 import msgspec
 
 from wakelog.decide.policy import HookSettings
+from wakelog.decoding import convert
 from wakelog.errors import Damaged
 from wakelog.folders import git_branch
 from wakelog.log.timestamps import iso_timestamp
@@ -67,7 +68,7 @@ class AgentsHook:
     def from_settings(cls, settings: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
-            return cls(msgspec.convert(settings.options.get("agents", ()), tuple[KnownAgent, ...]))
+            return cls(convert(settings.options.get("agents", ()), tuple[KnownAgent, ...]))
         except msgspec.ValidationError as error:
             raise Damaged(f"the agents in the policy cannot be read: {error}") from None
 
@@ -192,7 +193,7 @@ class CommandHook:
     def from_settings(cls, settings: HookSettings) -> Self:
         """Create the hook from its options in the log; `Damaged` if they cannot be read."""
         try:
-            options = msgspec.convert(settings.options, _CommandOptions)
+            options = convert(settings.options, _CommandOptions)
         except msgspec.ValidationError as error:
             raise Damaged(f"the hook {settings.name!r} in the policy cannot be read: {error}") from None
         return cls(settings.name, options.command, options.timeout_s)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from wakelog.decoding import build_decoder, convert
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, Content, JsonObject, Part
 from wakelog.log.entry import (
@@ -68,7 +69,7 @@ class LineEnvelope(msgspec.Struct, frozen=True, rename="camel"):
     timestamp: str = ""
 
 
-_envelope_decoder = msgspec.json.Decoder(LineEnvelope)
+_envelope_decoder = build_decoder(LineEnvelope)
 
 
 class _Origin(msgspec.Struct, frozen=True):
@@ -93,7 +94,7 @@ class SessionIdentity(msgspec.Struct, frozen=True):
         return (self.agent, self.sender) == (agent, sender)
 
 
-_identity_decoder = msgspec.json.Decoder(SessionIdentity)
+_identity_decoder = build_decoder(SessionIdentity)
 
 
 class Undecodable(Exception):
@@ -216,7 +217,7 @@ def edit_line(raw: bytes, changes: JsonObject, *, without: tuple[str, ...] = ())
 @functools.cache
 def _body_decoder() -> Callable[[bytes], KnownBody]:
     """Return the decoder of known entries. Created on first use: that takes longer than listing sessions should."""
-    return msgspec.json.Decoder(KnownBody).decode
+    return build_decoder(KnownBody).decode
 
 
 def decode(raw: bytes, newest: int = FORMAT_VERSION, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Body:
@@ -245,7 +246,7 @@ def decode_slow_path(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster])
     """Decode step by step, with a reason for each failure: the slow path for lines that `decode` does not accept."""
     line = _decode_object(raw)
     try:
-        envelope = msgspec.convert(line, UnknownBody)
+        envelope = convert(line, UnknownBody)
     except msgspec.ValidationError as error:
         raise Undecodable(f"not an entry: {error}") from None
     if not is_id(envelope.id):
@@ -259,7 +260,7 @@ def decode_slow_path(raw: bytes, newest: int, upcasters: Mapping[int, Upcaster])
     if line["type"] not in NODE_TYPES and line["type"] not in ANNOTATION_TYPES:
         return envelope
     try:
-        return msgspec.convert(_with_unknown_parts(line), KnownBody)  # type: ignore[no-any-return]
+        return convert(_with_unknown_parts(line), KnownBody)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise Undecodable(f"{envelope.type}: {error}", envelope) from None
 
@@ -333,7 +334,7 @@ def _is_part(part: Any) -> bool:
     if not isinstance(part, dict) or part.get("type") not in _PART_TYPES:
         return False
     try:
-        msgspec.convert(part, AnyPart)
+        convert(part, AnyPart)
     except msgspec.ValidationError:
         return False
     return True

@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from wakelog.decoding import decoder_of
+
 JsonObject: TypeAlias = dict[str, Any]
 ToolStatus = Literal["ok", "error", "interrupted", "skipped", "denied", "unknown"]
 
@@ -231,7 +233,7 @@ def encode_delta(delta: ContentDelta) -> bytes:
 def decode_delta(piece: bytes) -> ContentDelta | None:
     """Return the delta of a journal line; None if the line is not one."""
     try:
-        delta: ContentDelta = msgspec.json.decode(piece, type=ContentDelta)
+        delta: ContentDelta = decoder_of(ContentDelta).decode(piece)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return delta

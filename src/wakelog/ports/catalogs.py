@@ -59,12 +59,19 @@ class Catalog(Protocol):
     its current content. `after` is the cursor of the last row or hit the caller has; `UsageError` if it is invalid.
     """
 
-    def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
+    def refresh(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limit_bytes: int | None = None,
+        reread: Sequence[str] = (),
+    ) -> None:
         """Bring the catalog up to date, newest sessions first.
 
         `progress` gets the number of logs done and their total. It may query the catalog, which then answers from what
         has been read so far. With `limit_bytes`, sessions are left for a later refresh if about that much would have to
-        be read for them.
+        be read for them. The sessions named in `reread` are read from the start: bytes that another program changed in
+        place can leave no trace in the size of a log.
         """
         ...
 

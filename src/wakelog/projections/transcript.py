@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.log.content import (
     AnyPart,
     Audio,
@@ -355,7 +356,7 @@ def _annotation_row(annotation: AnyAnnotation, kind: str, *, text: str, status: 
 
 def _row(node: Entry, kind: str, **fields: object) -> TranscriptRow:
     place = {"entry_id": node.id, "seq": node.seq, "timestamp": node.value.timestamp}
-    return msgspec.convert({"kind": kind, **place, **fields}, TranscriptRow)
+    return convert({"kind": kind, **place, **fields}, TranscriptRow)
 
 
 def _custom_parts(custom: Custom) -> tuple[AnyPart, ...]:

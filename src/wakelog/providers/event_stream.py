@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from wakelog.decoding import convert, decoder_of
+
 _Shape = TypeVar("_Shape")
 # A CR at the end of the data may be half of a CRLF, and waits.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
@@ -39,7 +41,7 @@ class EventParser:
 def decode_event(event: bytes, shape: type[_Shape]) -> _Shape:
     """Return the content of an event, or raise `ValueError`. Keys that `shape` does not know are ignored."""
     try:
-        return msgspec.json.decode(event, type=shape)
+        return decoder_of(shape).decode(event)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -51,7 +53,7 @@ def decode_event(event: bytes, shape: type[_Shape]) -> _Shape:
 def _decode_with_surrogates(event: bytes, shape: type[_Shape]) -> _Shape:
     """Decode JSON with lone surrogates, which some servers write and no store accepts; each is replaced."""
     try:
-        return msgspec.convert(_replace_surrogates(json.loads(event)), shape)
+        return convert(_replace_surrogates(json.loads(event)), shape)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ValueError(str(error)) from None
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.errors import UsageError
 from wakelog.log.content import AnyPart, Image, JsonObject, Media, Text
 from wakelog.ports.runtime import ModelRequest
@@ -45,7 +46,7 @@ def parse_params(params: Mapping[str, Any]) -> Params:
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
             raise UsageError(f"unknown model parameter {key!r}", hint=hint)
     try:
-        return msgspec.convert(dict(params), Params)
+        return convert(dict(params), Params)
     except msgspec.ValidationError as error:
         raise UsageError(f"invalid model parameters: {error}") from None
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.errors import UsageError
 from wakelog.log.content import Delta, Faulted, ToolCallDelta, Usage
 from wakelog.ports.runtime import ModelRequest
@@ -163,7 +164,7 @@ def _convert_object(value: Any, shape: type[_Object], where: str) -> _Object:
         raise UsageError(f"{where}: not a JSON object", hint='write a reply such as {"text": "Hello"}')
     _refuse_unknown(value, shape, where)
     try:
-        return msgspec.convert(dict(value), shape)
+        return convert(dict(value), shape)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {error}") from None
 

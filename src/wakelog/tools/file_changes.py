@@ -20,6 +20,7 @@ from typing import Any, Concatenate, ParamSpec
 import msgspec
 
 from wakelog.decide.wording import valid_utf8
+from wakelog.decoding import convert
 from wakelog.errors import UsageError
 from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
@@ -251,7 +252,7 @@ def _sync_path(path: str) -> None:
 
 def _receipt(call: ToolInvocation) -> ReceiptAnswer:
     """Return the outcome of a started change from the file's current digest; may be called repeatedly."""
-    intent = msgspec.convert(call.intent, Intent)
+    intent = convert(call.intent, Intent)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(_temporary_path(call, intent.path))
     now = _current_digest(intent.path)

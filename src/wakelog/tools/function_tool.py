@@ -23,6 +23,7 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 import msgspec
 
 from wakelog.decide.wording import valid_utf8
+from wakelog.decoding import build_decoder
 from wakelog.errors import UsageError
 from wakelog.log.entry import ReplayMode
 from wakelog.ports.runtime import ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
@@ -61,6 +62,8 @@ def describe_function(function: Callable[..., Any]) -> FunctionDescription:
         _struct_field(parameter, types[parameter.name]) for parameter in parameters if parameter.name not in calls
     ]
     shape, schema = _arguments_struct(function, fields)
+    # The conversion of arguments needs no lock then.
+    build_decoder(shape)
     for name, meaning in meanings.items():
         if name in schema["properties"]:
             schema["properties"][name].setdefault("description", meaning)

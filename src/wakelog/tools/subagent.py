@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.errors import Damaged
 from wakelog.log.content import JsonObject, Value
 from wakelog.log.entry import ReplayMode
@@ -79,6 +80,6 @@ def declared_profiles(declared: Sequence[Mapping[str, Any]]) -> dict[str, Subage
     """Return the agents that can be started, from the tools' declarations; `Damaged` if they cannot be read."""
     found = [tool.get("agents", {}) for tool in declared if tool.get("name") == SUBAGENT_NAME]
     try:
-        return msgspec.convert(found[0], dict[str, SubagentProfile]) if found else {}
+        return convert(found[0], dict[str, SubagentProfile]) if found else {}
     except msgspec.ValidationError as error:
         raise Damaged(f"the declared sub-agents cannot be read: {error}", hint="check the tools in force") from None

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decoding import decoder_of
 from wakelog.errors import NotASession, UsageError
 from wakelog.log.codec import envelope_of
 from wakelog.log.content import BlobRef
@@ -110,7 +111,7 @@ def _content(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> by
 
 def _about(path: str, member: str, data: bytes) -> _About:
     try:
-        about = msgspec.json.decode(data, type=_About) if len(data) <= _ABOUT_BYTES_MAX else None
+        about = decoder_of(_About).decode(data) if len(data) <= _ABOUT_BYTES_MAX else None
     except (msgspec.DecodeError, UnicodeDecodeError):
         about = None
     if member != _ABOUT or about is None or about.format != BUNDLE_FORMAT:

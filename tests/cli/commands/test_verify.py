@@ -275,6 +275,7 @@ def test_doctor_checks_the_store(shell, log):
         assert word in told
     lists: dict[str, list[object]] = {"damaged": [], "lost": [], "inaccessible": []}
     whole = {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", "tools", *lists}
+    whole |= {"verified", "unverified", "unverifiedBytes", "unreadBlobs"}
     assert set(report) == whole
     assert (report["sessions"], {name: report[name] for name in lists}) == (1, lists)
 

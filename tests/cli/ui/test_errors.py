@@ -107,10 +107,12 @@ def test_a_newer_log_is_refused_by_name(shell):
 
 
 def test_an_empty_log(shell):
-    """Nothing to show is no damage; nothing to append to is a failure that says what to do."""
+    """Nothing to show is no damage; nothing to verify or to append to is a failure that says what to do."""
     (shell.folder / "empty.jsonl").write_bytes(b"")
-    for command in ("show", "tree", "context", "verify", "tail", "usage", "doctor", "head"):
+    for command in ("show", "tree", "context", "tail", "usage", "head"):
         assert shell(command, "empty.jsonl").code == 0, command
+    for command in ("verify", "doctor"):
+        assert shell(command, "empty.jsonl").code == 4, command
     answer = shell("append", "empty.jsonl", "x")
     assert answer.code == 1
     assert "doctor" in answer.err

@@ -146,9 +146,11 @@ def test_a_forked_child_has_its_own_context(syncs, files):
     """LOG-11: a child that is forked while its parent syncs does not block, and its parent continues."""
     syncs._turn.acquire()
     descriptors = files(5)
+    of_parent = syncs._end
     child = os.fork()
     if child == 0:
-        os._exit(0 if syncs.sync(descriptors) == [None] * 5 else 1)
+        is_synced = syncs.sync(descriptors) == [None] * 5
+        os._exit(0 if is_synced and not of_parent.alive and syncs._end.alive else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     syncs._turn.release()
     assert syncs.sync(descriptors) == [None] * 5

@@ -1,7 +1,8 @@
 """Commands `verify` and `doctor`: check logs, blobs and the store. Neither changes a log.
 
-`verify` reports whether a log and its blobs are as they were written. `doctor` explains each fault, what was kept and
-what to do; it can write a clean copy to a new file. Without a session it checks the store and makes missing links.
+`verify` reports whether a log and its blobs are as they were written, or with `--all` those of every session. `doctor`
+explains each fault, what was kept and what to do; it can write a clean copy to a new file. Without a session it checks
+the store within a few seconds, says what it did not check, and makes missing links.
 """
 
 import os
@@ -22,11 +23,11 @@ from wakelog.app.integrity import (
     verdict_of,
     write_salvaged_copy,
 )
-from wakelog.app.store_checks import StoreReport, check_store
+from wakelog.app.store_checks import StoreReport, check_store, verify_all
 from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
 from wakelog.cli.ui.errors import BUNDLE_HINT, DAMAGED, FAILED, note
-from wakelog.cli.ui.options import SharedOptions, command, session_argument
+from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
 from wakelog.cli.ui.output import put, put_json, put_text
 from wakelog.cli.ui.quantities import plural, size_text
 from wakelog.cli.ui.safe_text import visible
@@ -34,7 +35,7 @@ from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
 from wakelog.folders import user_folder
 from wakelog.scanning import Scan
-from wakelog.verification import BlobAudit, BlobLoss, verify_session
+from wakelog.verification import BlobAudit, BlobLoss, SessionCheck, verify_session
 
 if TYPE_CHECKING:
     from wakelog.exchange.retention import ToolHistory
@@ -48,15 +49,24 @@ _RELINKED_SHOWN = 20
     wakelog verify @latest
     wakelog verify crab_user_3 --json | jq .head       keep this digest elsewhere …
     wakelog verify crab_user_3 --head DIGEST           … and detect a removed tail with it
+    wakelog verify --all                               every session of the store
     """,
 )
-@session_argument
+@optional_session_argument
 @click.option("--head", "kept", metavar="DIGEST", help="A digest kept elsewhere: it must still be in the chain.")
-def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
+@click.option("--all", "everything", is_flag=True, help="Check every session of the store.")
+def verify(shared: SharedOptions, session: str | None, kept: str | None, *, everything: bool) -> None:
     """Check that a log and its blobs are unchanged: every line readable, every seal and every blob right.
 
-    Exit code 4 if not.
+    Exit code 4 if not. With --all, a damaged session does not end the check of the others.
     """
+    if everything == (session is not None):
+        raise UsageError("name a session, or use --all")
+    if session is None:
+        if kept is not None:
+            raise UsageError("--head requires a session", hint="use wakelog verify SESSION --head DIGEST")
+        _verify_all(shared)
+        return
     address = find_session(shared.store_url, session)
     verified = verify_session(address.store, address.name)
     anchor = find_digest(address, kept, verified.head) if kept is not None else None
@@ -64,9 +74,50 @@ def verify(shared: SharedOptions, session: str, kept: str | None) -> None:
     if shared.json:
         put_json(verdict)
     else:
-        put_text(_verdict_lines(style_of(shared.color), address, verdict, anchor, verified.blobs.losses))
+        put_text(_verdict_lines(style_of(shared.color), address.ref, verdict, anchor, verified.blobs.losses))
     if not verdict.ok:
         raise click.exceptions.Exit(_exit_code(verified.blobs))
+
+
+def _verify_all(shared: SharedOptions) -> None:
+    """Verify every session; print the faults, or with `--json` a line for each session."""
+    look, codes = style_of(shared.color), dict.fromkeys((0, FAILED, DAMAGED), 0)
+    for check in verify_all(StoreLocation(shared.store_url).store):
+        codes[_code_of(check)] += 1
+        if shared.json:
+            put_json({"name": check.name, "error": str(check.error) if check.error else None, **_values_of(check)})
+        elif not check.ok:
+            put_text(_fault_lines(look, check))
+    good, unknown, bad = codes.values()
+    if not shared.json:
+        parts = (f"{good:,} ok", f"{bad:,} NOT OK" if bad else "", f"{unknown:,} not verified" if unknown else "")
+        put(f"{plural(sum(codes.values()), 'session')}: {', '.join(filter(None, parts))}")
+    if bad or unknown:
+        raise click.exceptions.Exit(DAMAGED if bad else FAILED)
+
+
+def _code_of(check: SessionCheck) -> int:
+    """Return the exit code for one of many sessions."""
+    if check.ok:
+        return 0
+    return DAMAGED if check.is_damaged or check.lost_blobs else FAILED
+
+
+def _values_of(check: SessionCheck) -> dict[str, object]:
+    """Return the fields of the verdict on a session; only `ok` if it could not be read."""
+    if check.verified is None:
+        return {"ok": False}
+    values: dict[str, object] = msgspec.to_builtins(verdict_of(check.verified, None))
+    return values
+
+
+def _fault_lines(look: TerminalStyle, check: SessionCheck) -> Iterator[str]:
+    if check.verified is not None:
+        verified = check.verified
+        yield from _verdict_lines(look, check.name, verdict_of(verified, None), None, verified.blobs.losses)
+    else:
+        word = "NOT OK" if check.is_damaged else "not verified"
+        yield f"{visible(check.name)}: {look.paint('bad', word)}, {visible(str(check.error))}"
 
 
 def _exit_code(blobs: BlobAudit) -> int:
@@ -75,11 +126,11 @@ def _exit_code(blobs: BlobAudit) -> int:
 
 
 def _verdict_lines(
-    look: TerminalStyle, address: Address, verdict: Verdict, anchor: DigestMatch | None, losses: Sequence[BlobLoss]
+    look: TerminalStyle, ref: str, verdict: Verdict, anchor: DigestMatch | None, losses: Sequence[BlobLoss]
 ) -> Iterator[str]:
     word = look.paint("good", "ok") if verdict.ok else look.paint("bad", "NOT OK")
     blobs = f", {plural(verdict.blobs, 'blob')}" if verdict.blobs else ""
-    yield f"{visible(address.ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}{blobs}"
+    yield f"{visible(ref)}: {word}, {plural(verdict.entries, 'entry', 'entries')}{blobs}"
     for item in verdict.damage:
         of = f"{visible(str(item['session']))}, " if "session" in item else ""
         yield f"  damage   {of}line {item['line']}, byte {item['offset']}: {visible(str(item['reason']))}"
@@ -100,7 +151,7 @@ def _verdict_lines(
     else:
         yield look.paint("dim", "  head     no line has a seal, so nothing can be proved yet")
     if verdict.is_explained:
-        yield f"  `wakelog doctor {visible(address.ref)}` explains"
+        yield f"  `wakelog doctor {visible(ref)}` explains"
 
 
 def _digest_text(anchor: DigestMatch) -> str:
@@ -198,8 +249,8 @@ def _doctor_store(shared: SharedOptions) -> None:
         put_json({**msgspec.to_builtins(report), "tools": tools})
     else:
         _put_store_report(style_of(shared.color), report, tools)
-    if report.is_bad:
-        raise click.exceptions.Exit(FAILED if report.inaccessible else DAMAGED)
+    if report.is_damaged or report.inaccessible:
+        raise click.exceptions.Exit(DAMAGED if report.is_damaged else FAILED)
 
 
 def _tools(place: StoreLocation) -> "list[ToolHistory]":
@@ -222,6 +273,7 @@ def _tool_line(look: TerminalStyle, tool: "ToolHistory") -> str:
 def _put_store_report(look: TerminalStyle, report: StoreReport, tools: "Sequence[ToolHistory]") -> None:
     put(f"store     {visible(report.store)}")
     put(f"sessions  {report.sessions}, {size_text(report.bytes)}")
+    put_text(_coverage_lines(look, report))
     if report.index:
         put(f"index     {visible(report.index)} ({size_text(report.index_bytes)}, may be deleted at any time)")
     for link in report.relinked[:_RELINKED_SHOWN]:
@@ -239,7 +291,20 @@ def _put_store_report(look: TerminalStyle, report: StoreReport, tools: "Sequence
         put(f"{look.paint('bad', 'lost')}      {name}: {lost}; see `wakelog doctor {name}`")
     for name in report.inaccessible:
         put(f"{look.paint('bad', 'no access')} {visible(name)}; check its owner and permissions")
-    if not report.problems and not report.is_bad:
-        put(look.paint("good", "no problems found"))
-    elif report.damaged:
+    if report.damaged:
         note(f"{plural(len(report.damaged), 'damaged session')}")
+    elif not (report.problems or report.lost or report.inaccessible):
+        put(look.paint("good", "no problems found" if report.is_complete else "no problems found in what was checked"))
+
+
+def _coverage_lines(look: TerminalStyle, report: StoreReport) -> Iterator[str]:
+    """Yield what `doctor` checked, and what it did not."""
+    if report.verified:
+        yield f"verified  {plural(report.verified, 'session')}: every line and seal, and that each blob has its size"
+    if report.is_complete:
+        return
+    logs = f"{plural(report.unverified, 'session')} ({size_text(report.unverified_bytes)})" if report.unverified else ""
+    blobs = f"the bytes of {plural(report.unread_blobs, 'blob')}" if report.unread_blobs else ""
+    refused = "what this user may not read" if report.inaccessible else ""
+    unchecked = ", ".join(filter(None, (logs, blobs, refused)))
+    yield f"{look.paint('warn', 'unchecked')} {unchecked}; `wakelog verify --all` checks everything"

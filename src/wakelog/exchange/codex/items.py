@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decoding import decoder_of
 from wakelog.large_content import decode_base64
 from wakelog.log.content import (
     AnyPart,
@@ -331,7 +332,7 @@ def _stated(text: str) -> tuple[ToolStatus | None, int | None]:
     if not text.startswith('{"output"'):
         return None, None
     try:
-        metadata = msgspec.json.decode(text, type=_WrappedOutput).metadata
+        metadata = decoder_of(_WrappedOutput).decode(text).metadata
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None, None
     seconds = metadata.duration_seconds

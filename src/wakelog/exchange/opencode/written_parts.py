@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.exchange.opencode.parts import DENIED
 from wakelog.exchange.writing import Losses
 from wakelog.log.content import (
@@ -325,7 +326,7 @@ def kept_part(value: Any) -> JsonObject | None:
     None, too, for what OpenCode would act on by itself: tasks for sub-agents, and files that it would have to fetch.
     """
     try:
-        part = msgspec.convert(value, _KEPT_PARTS)
+        part = convert(value, _KEPT_PARTS)
     except msgspec.ValidationError:
         return None
     if isinstance(part, _File) and not part.url.startswith("data:") and part.mime not in _READ_BEFORE:

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import AnyPart, Image, JsonObject, Text, Thinking, ToolCall
 from wakelog.log.ids import digest_of
@@ -57,7 +58,7 @@ def parse_bound(part: AnyPart) -> Bound:
     """Return the data bound to a part; empty if there is none or it is invalid."""
     bound = part.bound if isinstance(part, Text | Thinking | ToolCall) else None
     try:
-        return msgspec.convert(bound or {}, Bound)
+        return convert(bound or {}, Bound)
     except msgspec.ValidationError:
         return Bound()
 

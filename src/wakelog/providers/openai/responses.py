@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.log.content import Delta, Finished, JsonObject, TextDelta, ThinkingDelta, ToolCallDelta, Usage
 from wakelog.ports.runtime import ModelRequest
 from wakelog.providers import PrepareRequest
@@ -278,7 +279,7 @@ def _parse_item(value: JsonObject) -> Item:
     if value.get("type") not in ITEM_TYPES:
         return Item(type=str(value.get("type")))
     try:
-        return msgspec.convert(value, Item)
+        return convert(value, Item)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 

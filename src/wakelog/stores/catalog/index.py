@@ -12,11 +12,10 @@ Rule 4: the order of rows and hits is a function of the logs, not of the history
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
-
+from wakelog.decoding import build_decoder
 from wakelog.errors import StoreBusy, UsageError
 from wakelog.folders import user_folder
 from wakelog.ports.catalogs import SearchHit, SessionRow
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 FIND_MAX = 20
 # More than can be shown, and small enough to be multiplied (see `full_text.py`).
 _LIMIT_MAX = 1 << 40
-_row_decoder = msgspec.json.Decoder(SessionRow)
+_row_decoder = build_decoder(SessionRow)
 T = TypeVar("T")
 
 
@@ -159,19 +158,27 @@ class Index:
 
     # ── refresh ──────────────────────────────────────────────────────────────────────────────────
 
-    def refresh(self, *, progress: Callable[[int, int], None] | None = None, limit_bytes: int | None = None) -> None:
+    def refresh(
+        self,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        limit_bytes: int | None = None,
+        reread: Sequence[str] = (),
+    ) -> None:
         """See `ports.Catalog`."""
         for way_out in (self._rebuild, self._switch_to_memory):
             try:
-                return self._refresh(progress, limit_bytes)
+                return self._refresh(progress, limit_bytes, reread)
             except StoreBusy:
                 # The tables are intact, but another process holds their lock. A list must not depend on that process.
                 self._switch_to_memory()
             except self._tables.failures:
                 way_out()
-        return self._refresh(progress, limit_bytes)
+        return self._refresh(progress, limit_bytes, reread)
 
-    def _refresh(self, progress: Callable[[int, int], None] | None, limit_bytes: int | None) -> None:
+    def _refresh(
+        self, progress: Callable[[int, int], None] | None, limit_bytes: int | None, reread: Sequence[str]
+    ) -> None:
         with self._tables.refreshing():
             work, gone = self._tables.changes(self._store)
             self._left_out = []
@@ -182,10 +189,11 @@ class Index:
                 )
                 self._left_out = [due.stat for name, due in wanted.items() if name not in work]
             self._inaccessible, self._unsummarised = [], {}
-            if work or gone:
+            if work or gone or reread:
                 indexing: Indexer = load("wakelog.stores.catalog.indexing").Indexer(
                     self._store, self._tables, work, gone
                 )
+                indexing.reread(reread)
                 while indexing.has_work:
                     with self._tables.writing():
                         indexing.run(self._tables.batch_bytes, progress)

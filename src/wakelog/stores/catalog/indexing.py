@@ -6,11 +6,12 @@ the stored ones are written: reading an unchanged log again costs no writes.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
+from wakelog.decoding import build_decoder
 from wakelog.errors import NoAccess, NotFound, WakelogError
 from wakelog.log.entry import (
     Entry,
@@ -37,7 +38,7 @@ _LOOKUP_FIRST = 16
 _LOOKUP_MAX = 256
 _ROW_BYTES = 1_000
 _ENTRY_BYTES = 500
-_bookmark_decoder = msgspec.json.Decoder(Bookmark)
+_bookmark_decoder = build_decoder(Bookmark)
 
 
 class Indexer:
@@ -63,6 +64,14 @@ class Indexer:
     def has_work(self) -> bool:
         """Whether any work is left."""
         return bool(self._work or self._gone)
+
+    def reread(self, names: Sequence[str]) -> None:
+        """Add logs that are to be read from the start, whatever is known of them."""
+        for seen in self._tables.seen(names).values() if names else ():
+            self._outdated.add(seen.name)
+            self._work.setdefault(
+                seen.name, ChangedLog(SessionStat(seen.name, seen.size, seen.changed), (seen.size, seen.changed))
+            )
 
     def run(self, budget: int, progress: Callable[[int, int], None] | None) -> None:
         """Index logs of about `budget` bytes. `progress` is called with the number of logs done and the total."""
@@ -222,11 +231,7 @@ class Indexer:
         forks = {*self._tables.forks(self._changed, damage=0), *self._tables.forks(self._grown, damage=1)}
         self._changed, self._grown = [], []
         batch.outdated = sorted(forks - self._done)
-        for seen in self._tables.seen(batch.outdated).values() if batch.outdated else ():
-            self._outdated.add(seen.name)
-            self._work.setdefault(
-                seen.name, ChangedLog(SessionStat(seen.name, seen.size, seen.changed), (seen.size, seen.changed))
-            )
+        self.reread(batch.outdated)
         self._tables.write(batch)
 
 

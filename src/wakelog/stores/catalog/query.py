@@ -18,6 +18,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from wakelog.decoding import convert, decoder_of
 from wakelog.errors import BadQuery, UsageError
 from wakelog.log.timestamps import iso_timestamp, parse_ms
 
@@ -141,7 +142,7 @@ def _parse_part(found: re.Match[str]) -> Term | Field:
 def _parse_field(name: str, value: str, *, without: bool) -> Field:
     if not value.strip():
         raise BadQuery(f"`{name}:` needs a value", hint=f'write {name}:VALUE, or "{name}:" to search for it')
-    field = msgspec.convert({"name": name, "value": value, "without": without}, Field)
+    field = convert({"name": name, "value": value, "without": without}, Field)
     if field.name == "since":
         _since_ms(value, 0)
     return field
@@ -203,7 +204,7 @@ def decode_cursor(cursor: str, kind: type[_Position]) -> _Position:
     """Return the position that a cursor encodes; raise `UsageError` if it is not a cursor of this kind."""
     try:
         raw = cursor[:_CURSOR_MAX_CHARS].encode("ascii").translate(_FROM_URL_SAFE)
-        place = msgspec.json.decode(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)), type=kind)
+        place = decoder_of(kind).decode(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)))
     except (ValueError, msgspec.MsgspecError):
         raise UsageError(
             f"{cursor[:60]!r} is not a cursor of this list", hint="use the `cursor` of the last row"

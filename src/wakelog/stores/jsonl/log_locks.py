@@ -22,6 +22,7 @@ from types import TracebackType
 
 import msgspec
 
+from wakelog.decoding import decoder_of
 from wakelog.errors import StoreError, TooManyOpenFiles
 from wakelog.log.integrity import LogEnd
 from wakelog.ports.stores import Lease
@@ -61,7 +62,7 @@ class LeaseFiles:
                 return None
             # Without the append lock, the record may be read while it is written.
             with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return msgspec.json.decode(content, type=LeaseRecord)
+                return decoder_of(LeaseRecord).decode(content)
         return None
 
     def in_force(self, name: str) -> LeaseRecord | None:

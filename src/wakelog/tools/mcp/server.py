@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from wakelog.decoding import convert
 from wakelog.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -98,7 +99,7 @@ class McpServer(
 def parse_server(value: Mapping[str, Any]) -> McpServer:
     """Return the server that a JSON object describes; `UsageError` in one line if it is invalid."""
     try:
-        return msgspec.convert(dict(value), McpServer)
+        return convert(dict(value), McpServer)
     except msgspec.ValidationError as error:
         named = value.get("name")
         name = named if isinstance(named, str) and _NAME.fullmatch(named) else "without a name"
