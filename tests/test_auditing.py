@@ -296,6 +296,7 @@ def test_the_settings_of_each_turn(store):
         "instructions",
         "policy.approval",
         "environment.approvalPolicy",
+        "environment.model",
     }
     assert three.changed == ()
     assert two.settings is three.settings
