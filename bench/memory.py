@@ -72,6 +72,7 @@ def _commands(folder: str, forked: str) -> Mapping[str, tuple[str, ...]]:
         "`export -f md` of a fork": ("export", forked, "-f", "md", "-o", f"{out}-fork.md"),
         "`export -f json`": ("export", NAME, "-f", "json", "-o", f"{out}.json"),
         "`doctor --salvage`": ("doctor", NAME, "--salvage", f"{out}-salvaged.jsonl"),
+        "`audit`": ("audit", NAME, "--context"),
         "`copy`": ("copy", NAME, "--to", os.path.join(folder, "copy")),
     }
 

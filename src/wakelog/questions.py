@@ -73,12 +73,12 @@ class Question(msgspec.Struct, frozen=True):
         call = self.open_call
         return (self.session.name, *((call.reply_id, call.tool_call.id) if call is not None else ("", "")))
 
-    def answer(self, decision: PersonDecision, *, result: str | None = None) -> Entry:
+    def answer(self, decision: PersonDecision, *, result: str | None = None, by: str | None = None) -> Entry:
         """Append a person's decision, one of `choices`. With `result`, that text is the result of the tool call.
 
-        `NotFound` if the question was answered before.
+        `by` names the person in the log, for audits. `NotFound` if the question was answered before.
         """
-        return resolve_question(self.session, self.attention.id, decision, result=result)
+        return resolve_question(self.session, self.attention.id, decision, result=result, by=by)
 
 
 def open_questions(session: SessionWriter) -> list[Question]:
@@ -103,9 +103,17 @@ def collect_questions(session: SessionWriter, seen: frozenset[str] = frozenset()
 
 
 def resolve_question(
-    session: SessionWriter, attention_id: str, decision: PersonDecision, *, result: str | None = None
+    session: SessionWriter,
+    attention_id: str,
+    decision: PersonDecision,
+    *,
+    result: str | None = None,
+    by: str | None = None,
 ) -> Entry:
-    """Append the decision on a question. A `result` is passed to the model as the result of the tool."""
+    """Append the decision on a question; `by` names the person.
+
+    A `result` is passed to the model as the result of the tool.
+    """
     question = next((found for found in open_questions(session) if found.attention.id == attention_id), None)
     if question is None:
         raise NotFound(f"{session.name} has no open question {attention_id}")
@@ -116,5 +124,5 @@ def resolve_question(
     if (decision == "result") != (result is not None):
         raise UsageError("the decision `result` needs a result text, and no other decision takes one")
     content: Content | None = (Text(text=result),) if result is not None else None
-    body = AttentionResolved(attention_id=attention_id, decision=decision, result=content)
+    body = AttentionResolved(attention_id=attention_id, decision=decision, result=content, by=by)
     return session.append(body, at=question.attention.parent_id)

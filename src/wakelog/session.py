@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from wakelog.arguments import check_spoken, check_store, checked_reply, checked_text, entry_ref
+from wakelog.auditing import audit_calls
 from wakelog.decide.assembly import with_unique_call_ids
 from wakelog.decide.policy import QUEUE_MAX, RedactMode
 from wakelog.decide.wording import valid_utf8
@@ -49,6 +50,7 @@ from wakelog.projections.context import ContextMessage, build_context
 from wakelog.projections.pending import DroppedWork, SessionEnding, is_turn_open, open_tool_calls, work_dropped_by_end
 from wakelog.projections.queue import queue_at_head
 from wakelog.projections.session_state import is_recorded, is_terminated
+from wakelog.projections.tool_audit import AuditedCall
 from wakelog.projections.transcript import TranscriptRow, transcript
 from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
@@ -468,6 +470,10 @@ class Session(StreamRecorder):
     def usage(self) -> UsageTotal:
         """Return the tokens and cost of all model calls of the session, on all branches."""
         return usage(self.entries())
+
+    def audit(self) -> Iterator[AuditedCall]:
+        """Yield every tool call of the active branch: input, status, duration and who or what allowed it."""
+        return audit_calls(self.store, self.name)
 
     def search(self, query: str, *, limit: int = 50) -> Sequence[SearchHit]:
         """Return the entries of this session that match a full-text query, the best first."""

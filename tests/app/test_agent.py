@@ -10,7 +10,7 @@ from tests.runtime.rigs import Rig
 from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.errors import Conflict, UsageError
-from wakelog.log.content import BlobRef, Prompt, Reply
+from wakelog.log.content import BlobRef, Finished, Prompt, Reply, TextDelta
 from wakelog.log.entry import ContextEntry, Message, ModelChange
 from wakelog.projections.branch_state import branch_state
 from wakelog.runtime.context_entry import store_declarations
@@ -44,17 +44,65 @@ def test_begin_writes_the_settings_in_force():
 
 
 def test_the_environment_is_recorded(tmp_path):
-    """LOG-14: folder, git branch, approval policy, sandbox policy and network are in the `context` entry."""
+    """LOG-14, VIEW-12: folder, git branch, model, approval, sandbox and network are in the `context` entry."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     session = Agent(model="scripted:a", policy=Policy(approval="ask")).begin(MemoryStore(), cwd=str(tmp_path))
-    assert branch_state(session.branch()).context.environment == {
+    assert environment_of(session) == {
         "cwd": str(tmp_path),
         "git": "main",
+        "model": "a",
+        "provider": "scripted",
+        "reasoning": "default",
         "approvalPolicy": "ask",
         "sandboxPolicy": "none",
         "network": "allowed",
     }
+
+
+def environment_of(session):
+    return branch_state(session.branch()).context.environment
+
+
+class Recording:
+    """A provider that keeps the requests that it gets."""
+
+    name = "recording"
+    can_resume = True
+    needs_reasoning_back = True
+
+    def __init__(self):
+        self.requests = []
+
+    async def stream(self, request):
+        self.requests.append(request)
+        yield TextDelta("Yes.")
+        yield Finished("stop")
+
+
+def test_the_environment_is_what_was_sent():
+    """VIEW-12: model, provider, reasoning level and search mode of each turn are those of its request."""
+    store, provider, session = MemoryStore(), Recording(), None
+    search = {"tools": [{"type": "web_search_20250305"}]}
+    for model, params in (("a", {}), ("b", {"effort": "high"}), ("b", {"effort": "high", "extra": search}), ("a", {})):
+        agent = Agent(f"recording:{model}", provider=provider, params=params)
+        session = agent.run_sync(store, "Go", session=session).session
+        environment, request = environment_of(session), provider.requests[-1]
+        assert (environment["model"], environment["provider"]) == (request.model, "recording") == (model, "recording")
+        assert environment["reasoning"] == request.params.get("effort", "default")
+        assert environment.get("searchMode") == ("web_search_20250305" if "extra" in request.params else None)
+        assert environment["capabilities"] == {"canResume": True, "needsReasoningBack": True}
+    assert _types(session).count("context") == 4
+    assert _types(session).count("model_change") == 2
+
+
+def test_an_environment_with_secrets_is_redacted_and_written_once():
+    """Law 14, VIEW-12: no secret is in an environment, and an unchanged one is not written again."""
+    key = "sk-ant-api03-" + "Ab1" * 30
+    agent = Agent(f"scripted:{key}", params={"effort": key})
+    session = agent.begin(MemoryStore(), cwd=f"/repo/{key}")
+    assert key not in repr(environment_of(session))
+    assert agent.enter(session) is None
 
 
 def test_entering_again_writes_nothing():
@@ -66,16 +114,16 @@ def test_entering_again_writes_nothing():
 
 
 def test_each_change_is_one_entry():
-    """RUN-19: another model is a `model_change`; instructions, tools, parameters and policy a new `context`."""
+    """RUN-19: instructions, tools, parameters, policy and environment are a `context`; another model is both."""
     store = MemoryStore()
     session = Agent(model="scripted:a").begin(store)
-    assert Agent(model="scripted:b").enter(session) is None
-    assert _types(session)[2:] == ["model_change"]
+    assert isinstance(Agent(model="scripted:b").enter(session).value, ContextEntry)
+    assert _types(session)[2:] == ["model_change", "context"]
     for number, change in enumerate(
         [{"system": "x"}, {"tools": Outside().tools}, {"params": {"t": 1}}, {"policy": Policy(clip=999)}], 1
     ):
         assert isinstance(Agent(model="scripted:b", **change).enter(session).value, ContextEntry)
-        assert _types(session)[2:] == ["model_change"] + ["context"] * number
+        assert _types(session)[3:] == ["context"] * (number + 1)
     assert isinstance(session.read().entries[2].value, ModelChange)
 
 

@@ -50,8 +50,30 @@ def test_a_log_without_the_setting_for_instruction_files(shell, store):
         session = Session.create(store, agent="old", provider="demo", model="demo", cwd=str(shell.folder))
         session.append(ContextEntry(sources=sources))
         shell("run", "-s", f"old_user_{number}", "Hi.")
-    assert "context" not in [row["type"] for row in entries(shell, "old_user_1")[2:]]
+    assert "Use tabs." not in exact_context(shell, "old_user_1")["system"]
     assert "Use tabs." in exact_context(shell, "old_user_2")["system"]
+
+
+def test_the_environment_is_that_of_each_run(shell, script, mine):
+    """VIEW-12: model, reasoning level and git branch of the environment are those of the next request."""
+    mine("[agents.agent]\neffort = 'high'\n")
+    git = shell.folder / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    model = script({"text": "one"}, {"text": "two"})
+    shell("run", "--model", model, "Hi.")
+    (git / "HEAD").write_text("ref: refs/heads/next\n")
+    shell("run", "-s", "agent_user_1", "--model", "demo", "And?")
+    shell("run", "-s", "agent_user_1", "And?")
+    rows = entries(shell)
+    first, second = [row["environment"] for row in rows if row["type"] == "context"]
+    calls = [(row["provider"], row["model"]) for row in rows if row["type"] == "call"]
+    assert calls == [(each["provider"], each["model"]) for each in (first, second, second)]
+    assert (first["model"], second["model"]) == (model.removeprefix("scripted:"), "demo")
+    assert (first["git"], second["git"]) == ("main", "next")
+    assert first["reasoning"] == second["reasoning"] == "high"
+    assert first["capabilities"] == {"canResume": False, "needsReasoningBack": False}
+    assert second["capabilities"] == {"canResume": True, "needsReasoningBack": False}
 
 
 def test_instructions_that_end_with_a_newline_are_not_a_change(shell, mine):

@@ -63,7 +63,7 @@ FIGURES = {
     "ls": 1,
     "search": 2,
     "pick": 2,
-    "memory": 12,
+    "memory": 13,
     "startup": 5,
     "request": 1,
     "step": 1,

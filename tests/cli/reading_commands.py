@@ -30,8 +30,15 @@ RUNS = {"chat", "run", "wake"}
 # The arguments that a command needs besides the session.
 MORE = {"copy": ["--to", "elsewhere"], "handoff": ["--to", "pi", "--dry-run"]}
 # Flags that do not read the session, or make the command wait.
-NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact"), ("usage", "--all")}
-NOT_TRIED |= {("verify", "--all")}
+NOT_TRIED = {
+    ("tail", "--follow"),
+    ("show", "--follow"),
+    ("copy", "--all"),
+    ("context", "--exact"),
+    ("usage", "--all"),
+    ("audit", "--all"),
+    ("verify", "--all"),
+}
 NOT_TRIED |= {
     ("attention", flag)
     for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")

@@ -10,9 +10,18 @@ import pytest
 from tests.cli.reading_commands import reading_commands
 from wakelog.cli import ALIASES, COMMANDS, SECTIONS
 from wakelog.cli.main import wakelog
+from wakelog.decide.policy import Policy, stored_policy
 from wakelog.forking import fork
-from wakelog.log.content import BlobRef, Reply, TextDelta, ToolCall, ToolResult, Usage, encode_delta
-from wakelog.log.entry import Message, ModelCall
+from wakelog.log.content import BlobRef, Prompt, Reply, TextDelta, ToolCall, ToolResult, Usage, encode_delta
+from wakelog.log.entry import (
+    Attention,
+    AttentionResolved,
+    ContextEntry,
+    InstructionSource,
+    Message,
+    ModelCall,
+    ModelChange,
+)
 from wakelog.log.ids import digest_of
 from wakelog.session import Session
 
@@ -73,7 +82,7 @@ def is_stored_entry(name, row):
 
 # Lists and objects whose content the page describes elsewhere.
 ELSEWHERE = re.compile(
-    r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|findings\[\]\.entries\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
+    r"messages\[\]\.content|tools\[\]\.schema\.|params\.|^(?:policy|environment|settings|statuses)\.|^input\.|^entry\.|^runs\[\]\.|noted\[\]|leftOut\[\]|findings\[\]\.entries\[\]|entries\[\]\.(?!id|parentId|type|seq|timestamp|link|role|text|inherited)"
     r"|branches\[\]\.(?:alone\.)?(?:calls|input|output|cacheRead|cacheWrite|cost|knownCost|callsWithoutCost|repliesWithoutUsage)"
 )
 
@@ -126,6 +135,20 @@ def of_entries(shell, story):
     }
 
 
+def _audited(store):
+    """Create a session with a tool call whose outcome a person decided, and with settings that change."""
+    session = Session.create(store, agent="audited", model="a")
+    source = InstructionSource(kind="instructions", path="/AGENTS.md", scope="project", hash="sha256:1", bytes=1)
+    blob = store.blobs.put(b"[]", "application/json")
+    session.append(ContextEntry(sources=(source,), system=blob, tools=blob, policy=stored_policy(Policy())))
+    session.say("go")
+    session.append(Message(id="doubtful", message=Reply(content=(ToolCall(id="t1", name="pay", input={}),))))
+    asked = session.append(Attention(reason="unknown", reply_id="doubtful", tool_call_id="t1"), at="doubtful")
+    session.append(AttentionResolved(attention_id=asked.id, decision="ran"), at="doubtful")
+    session.append(ModelChange(model="b"))
+    session.append(Message(message=Prompt(content="more")))
+
+
 def _with_a_loss(folder):
     """Return a log, in a folder of its own, that refers to a missing blob."""
     log = folder / "others" / "crab_user_1.jsonl"
@@ -164,6 +187,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
     story.store.journal("crab_user_1", "under-way", encode_delta(TextDelta("half a sentence")))
     fork(story.session).say("more")
     _unfinished(story.store, "ended")
+    _audited(story.store)
     log = shell.store / "crab_user_1.jsonl"
     fork_words = ("fork", "crab_user_1", "--new-session", "--json")
     sound = {
@@ -173,6 +197,7 @@ def answers(shell, story, of_runs, of_entries, of_config):
         "head": shell("head", "crab_user_1", "--json"),
         "usage": shell("usage", "crab_user_1", "--json"),
         "usage of all": shell("usage", "--all", "--json"),
+        "audit of settings": shell("audit", "audited_user_1", "--context", "--json"),
         "search": shell("search", "parser", "--json"),
         "end": shell("end", "ended_user_1", "--force", "--json"),
         "service": shell("service", "show", "--json"),

@@ -13,6 +13,7 @@ READERS = [
     ("tree",),
     ("usage",),
     ("replay",),
+    ("audit",),
     ("verify",),
     ("doctor",),
     ("export",),

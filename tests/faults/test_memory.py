@@ -34,9 +34,11 @@ COMMANDS = {
     "export md at an entry": ("export", NAME, "-f", "md", "--at", "7000", "-o", "OUT"),
     "export json": ("export", NAME, "-f", "json", "-o", "OUT"),
     "copy": ("copy", NAME, "--to", "OUT"),
+    "audit": ("audit", NAME, "--context"),
+    "audit a fork": ("audit", "FORK", "--json"),
 }
 # These cover the steps of all commands; the other commands run in `make test-faults`.
-SHORT = ("ls", "verify a fork", "export a fork", "export md of a fork")
+SHORT = ("ls", "verify a fork", "export a fork", "export md of a fork", "audit a fork")
 COMMAND = "import sys; from wakelog.cli import main; sys.exit(main())"
 # Reads a session as a whole.
 READ_WHOLE = "import sys; from wakelog.reading import read_log; from wakelog.stores import open_store; "

@@ -266,9 +266,9 @@ IN_MCP = (
     Mutant(
         "a server that was missing is forgotten",
         "law 2",
-        "app/agent.py::Agent._environment",
-        "{**absent_servers_item(self.absent, redacts=self.policy.redacts), **...}",
-        "{**...}",
+        "app/agent.py::Agent._context_entry",
+        "absent_servers_item(self.absent, redacts=self.policy.redacts)",
+        "{}",
         ("tests/app/test_event_loop.py::test_a_server_that_failed_is_asked_again_by_the_next_run",),
     ),
     Mutant(

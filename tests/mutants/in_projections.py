@@ -156,4 +156,28 @@ IN_PROJECTIONS = (
         "CarriedState(..., queue=())",
         ("tests/laws/test_carried_state.py::test_carried_state_equals_the_computed_state",),
     ),
+    Mutant(
+        "every start counts as allowed by the policy",
+        "VIEW-11",
+        "projections/tool_audit.py::_permission",
+        "not is_own",
+        "False",
+        ("tests/test_auditing.py::test_a_call_of_a_program_with_its_own_loop",),
+    ),
+    Mutant(
+        "a call is audited with its first result, whatever the branch",
+        "VIEW-11",
+        "projections/tool_audit.py::AuditEvidence.record",
+        "each.result != NO_NUMBER and path[each.result]",
+        "each.result != NO_NUMBER",
+        ("tests/test_auditing.py::test_a_call_with_two_results_has_that_of_the_branch",),
+    ),
+    Mutant(
+        "a turn is shown with the settings at its prompt",
+        "VIEW-11",
+        "projections/settings_in_force.py::Place.after",
+        "self.turn.settings = settings",
+        "self.turn.settings = self.turn.settings",
+        ("tests/test_auditing.py::test_settings_that_change_before_the_first_answer_are_those_of_the_turn",),
+    ),
 )

@@ -466,4 +466,20 @@ IN_RUNTIME = (
         "False",
         ("tests/faults/test_open_files.py::test_few_descriptors_are_enough[threads]",),
     ),
+    Mutant(
+        "a sub-agent has the environment of its parent",
+        "VIEW-12",
+        "runtime/subagents.py::_write_settings_and_prompt",
+        "with_environment(settings, cwd=task.cwd, model=model)",
+        "settings",
+        ("tests/runtime/test_live.py::test_a_child_with_a_profile_has_its_own_context_and_less_depth",),
+    ),
+    Mutant(
+        "the environment keeps the model that the session began with",
+        "VIEW-12",
+        "app/settings.py::apply_settings",
+        "with_environment(context, cwd=session.tree.header.cwd, model=in_force)",
+        "context",
+        ("tests/app/test_settings.py::test_the_environment_is_that_of_each_run",),
+    ),
 )

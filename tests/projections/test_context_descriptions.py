@@ -38,6 +38,7 @@ def test_later_entries_are_described_by_their_changes():
     )
     assert told(system=None) == "no instructions"
     assert told(policy={"compactAt": 9}, params={"effort": "low"}) == "compactAt, effort"
+    assert told(environment={"model": "b", "git": "next", "approvalPolicy": "ask"}) == "environment (model, git)"
 
 
 def test_an_invalid_policy_is_ignored():

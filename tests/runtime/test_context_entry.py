@@ -11,8 +11,15 @@ from wakelog.app.agent import Agent
 from wakelog.decide.policy import Policy
 from wakelog.log.entry import ContextEntry
 from wakelog.log.ids import digest_of
+from wakelog.providers import open_provider
 from wakelog.reading import read_log
-from wakelog.runtime.context_entry import FILE_MAX_BYTES, load_instructions, user_instructions
+from wakelog.runtime.context_entry import (
+    FILE_MAX_BYTES,
+    ModelInForce,
+    load_instructions,
+    user_instructions,
+    with_environment,
+)
 from wakelog.stores.memory import MemoryStore
 
 
@@ -145,3 +152,49 @@ def test_a_file_created_later_is_read_by_the_next_run(repo):
 def test_a_folder_name_no_system_can_have(cwd):
     """Law 13: a log may name any folder."""
     assert isinstance(load_instructions(cwd).sources, tuple)
+
+
+# ── environment ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("params", "level"),
+    [
+        ({}, "default"),
+        ({"effort": "low"}, "low"),
+        ({"effort": "low", "extra": {"reasoning": {"effort": "high"}}}, "high"),
+        ({"effort": "low", "extra": {"reasoning_effort": None}}, "default"),
+        ({"extra": {"output_config": {"effort": "medium"}}}, "medium"),
+        ({"effort": "low", "extra": {"reasoning": "high"}}, "low"),
+        ({"effort": "low", "extra": "high"}, "low"),
+    ],
+)
+def test_the_reasoning_level_is_that_of_the_request(params, level):
+    """VIEW-12: what `extra` merges into a request takes precedence over `effort`."""
+    assert environment_with(params)["reasoning"] == level
+
+
+@pytest.mark.parametrize(
+    ("extra", "mode"),
+    [
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"web_search_options": None}, None),
+        ({"tools": [{"type": "file_search"}, {"type": "web_search_preview"}]}, "web_search_preview"),
+        ({"tools": [{"type": 3}, 7]}, None),
+        ({"tools": 7}, None),
+    ],
+)
+def test_the_search_mode_is_that_of_the_request(extra, mode):
+    """VIEW-12: a request that lets the provider search the web says so; where there is no such setting, nothing."""
+    environment = environment_with({"extra": extra})
+    assert environment.get("searchMode") == mode
+    assert ("searchMode" in environment) == (mode is not None)
+
+
+def environment_with(params):
+    before = ContextEntry(params=params, environment={"searchMode": "old", "capabilities": {}, "absentServers": []})
+    model = ModelInForce.of(open_provider, "scripted", "/no/such/file")
+    entry = with_environment(before, cwd="", model=model)
+    assert entry.environment["absentServers"] == []
+    assert "capabilities" not in entry.environment
+    return entry.environment

@@ -212,13 +212,13 @@ def test_tools_of_the_caller_replace_built_in_ones(tmp_path):
 
 
 def test_a_child_with_a_profile_has_its_own_context_and_less_depth():
-    """TREE-6: its own tools, and its parent's servers, sub-agents and working folder."""
+    """TREE-6, VIEW-12: its own tools and environment, and its parent's servers, sub-agents and working folder."""
     store = MemoryStore()
     sends = SubagentTool({"other": SubagentProfile()}).declared()
     theirs = [{"name": f"mcp__{name}__x", "from": {"mcp": {"name": name}}} for name in ("search", "secret")]
     sender = ContextEntry(
         tools=store.blobs.put(canonical_json([sends, *theirs, {"name": "odd", "from": 7}]), "application/json"),
-        environment={"cwd": "/repo", "approvalPolicy": "ask"},
+        environment={"cwd": "/", "model": "parent", "provider": "p", "reasoning": "low", "approvalPolicy": "ask"},
         params={"endpoint": "http://here", "effort": "low"},
         policy={"children": 2},
     )
@@ -233,7 +233,17 @@ def test_a_child_with_a_profile_has_its_own_context_and_less_depth():
     assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
     assert isinstance(made.system, BlobRef)
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
-    assert made.environment == {"cwd": "/repo", "approvalPolicy": "deny"}
+    assert made.environment == {
+        "cwd": "/repo",
+        "git": "",
+        "model": "demo",
+        "provider": "demo",
+        "reasoning": "default",
+        "capabilities": {"canResume": True, "needsReasoningBack": False},
+        "approvalPolicy": "deny",
+        "sandboxPolicy": "none",
+        "network": "allowed",
+    }
     assert policy_in_force(made) == Policy(approval="deny", children=1)
 
 

@@ -16,7 +16,6 @@ from wakelog.app.agent_run import AnswerQuestion, RunEvent, RunResult, run_event
 from wakelog.arguments import session_ref
 from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
-from wakelog.folders import git_branch
 from wakelog.log.codec import canonical_json
 from wakelog.log.entry import ContextEntry, Entry, ModelChange, Queued
 from wakelog.ports.runtime import Channel, Hook, OpenProvider, Provider, Tool
@@ -26,7 +25,13 @@ from wakelog.prompts import PromptContent, prompt_from
 from wakelog.providers import needs_reasoning_back, open_provider, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
-from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
+from wakelog.runtime.context_entry import (
+    ModelInForce,
+    absent_servers_item,
+    build_context_entry,
+    store_declarations,
+    with_environment,
+)
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
 from wakelog.session import Session
@@ -98,23 +103,14 @@ class Agent(msgspec.Struct, frozen=True):
             cwd=cwd,
             system=self.system,
             tools=store_declarations(session.store, as_tools(self.tools), redacts=self.policy.redacts),
-            environment=self._environment(cwd),
             params=self.params,
             policy=self._policy_with_hooks,
         )
+        absent = absent_servers_item(self.absent, redacts=self.policy.redacts)
+        model = ModelInForce.of(_as_opener(self.provider), *split_model(self.model))
+        context = with_environment(msgspec.structs.replace(context, environment=absent), cwd=cwd, model=model)
         # Redacted before the comparison with the log, so that an unchanged entry is not written again.
         return redact_entry(context, rule=self.policy.redact)
-
-    def _environment(self, cwd: str) -> dict[str, Any]:
-        """Return the environment of the agent. Tools run with the rights of this process, without a sandbox."""
-        return {
-            "cwd": cwd,
-            "git": git_branch(cwd) if cwd else "",
-            "approvalPolicy": self.policy.approval,
-            "sandboxPolicy": "none",
-            "network": "allowed",
-            **absent_servers_item(self.absent, redacts=self.policy.redacts),
-        }
 
     @property
     def _policy_with_hooks(self) -> Policy:

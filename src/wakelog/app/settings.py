@@ -14,7 +14,7 @@ import msgspec
 
 from wakelog.app.agent import Agent, check_model_policy
 from wakelog.app.event_loop import EventLoopRunner, ListedTools
-from wakelog.app.models import ModelChoice, check_model_choice, check_model_quickly
+from wakelog.app.models import ModelChoice, check_model_choice, check_model_quickly, open_configured_provider
 from wakelog.app.notices import notify
 from wakelog.config import AgentPlan, Config, load_config, plan_agent
 from wakelog.config.schema import DEFAULT_AGENT
@@ -28,15 +28,18 @@ from wakelog.ports.runtime import Tool
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.providers import check_provider_name, split_model
+from wakelog.redaction.entries import redact_entry
 from wakelog.redaction.redactor import redact, redact_value
 from wakelog.runtime.checks import check_files, check_store_files, needs_model
 from wakelog.runtime.context_entry import (
     ABSENT_SERVERS,
     Instructions,
+    ModelInForce,
     absent_servers_item,
     store_declarations,
     store_instructions,
     tool_declaration,
+    with_environment,
     with_policy,
 )
 from wakelog.runtime.model_request import blob_text, declared_tools
@@ -235,6 +238,10 @@ def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools
     check_model_choice(ModelChoice(provider, model, context.params, overrides.resume))
     check_model_policy(provider, model, policy_in_force(context), context.params)
     context = _add_reachable_servers(session, context, list_tools)
+    in_force = ModelInForce.of(open_configured_provider, provider, model)
+    context = with_environment(context, cwd=session.tree.header.cwd, model=in_force)
+    # Redacted before the comparison with the log, so that an unchanged entry is not written again.
+    context = redact_entry(context, rule=policy_in_force(context).redact)
     if (provider, model) != (state.provider, state.model):
         _check_not_running(session)
         session.append(ModelChange(model=model, provider=provider))

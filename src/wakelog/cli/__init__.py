@@ -47,6 +47,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "tail": ("commands.tail", "Show the last entries, or follow new ones."),
         "search": ("commands.ls", "Search the text of all sessions."),
         "usage": ("commands.context", "Add up tokens and cost of the model calls."),
+        "audit": ("commands.audit", "List every tool call, and who or what allowed it."),
         "export": (
             "commands.export",
             "Export a session as JSONL, Markdown or JSON, or for another agent.",

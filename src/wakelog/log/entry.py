@@ -301,11 +301,12 @@ class Attention(Annotation, frozen=True, kw_only=True, tag="attention"):
 
 
 class AttentionResolved(Annotation, frozen=True, kw_only=True, tag="attention_resolved"):
-    """The decision of a person on an `attention` entry."""
+    """The decision of a person on an `attention` entry. `by` names the person, if the program that asked did."""
 
     attention_id: str
     decision: str = ""
     result: Content | None = None
+    by: str | None = None
 
 
 class Spawned(Annotation, frozen=True, kw_only=True, tag="spawned"):

@@ -59,12 +59,19 @@ def _approval_changes(entry: ContextEntry, before: ContextEntry | None) -> Itera
 
 
 def _other_changes(entry: ContextEntry, before: ContextEntry | None) -> Iterator[str]:
-    """Yield the names of other policy fields and parameters that changed; none for the first `context` entry."""
+    """Yield the names of other values that changed; none for the first `context` entry."""
     if before is None:
         return
     keys = [key for key in entry.policy if key not in _APPROVAL_KEYS]
     yield from (key for key in keys if entry.policy[key] != before.policy.get(key))
-    yield from (key for key in {**before.params, **entry.params} if entry.params.get(key) != before.params.get(key))
+    yield from _changed_keys(before.params, entry.params)
+    items = [key for key in _changed_keys(before.environment, entry.environment) if key != "approvalPolicy"]
+    if items:
+        yield f"environment ({', '.join(items)})"
+
+
+def _changed_keys(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    return [key for key in {**before, **after} if after.get(key) != before.get(key)]
 
 
 def _default_approval(entry: ContextEntry) -> str | None:

@@ -1,4 +1,4 @@
-"""The `context` entry of an agent: instruction files, tool declarations, absent MCP servers, parameters and policy.
+"""The `context` entry of an agent: instruction files, tools, absent MCP servers, parameters, policy and environment.
 
 Instruction files are AGENTS.md from the repository root down to the working folder, and the user's own file. They are
 read when a run begins, the most general first, so that the nearest takes precedence. For each file the log keeps the
@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.policy import Policy, policy_in_force, stored_policy
-from wakelog.folders import config_folder, folders_from_root, open_nonblocking
+from wakelog.errors import WakelogError
+from wakelog.folders import config_folder, folders_from_root, git_branch, open_nonblocking
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import BlobRef
 from wakelog.log.entry import ContextEntry, InstructionSource
 from wakelog.log.ids import digest_of
-from wakelog.ports.runtime import Tool
+from wakelog.ports.runtime import OpenProvider, Provider, Tool
 from wakelog.ports.stores import Blobs, Store
 from wakelog.redaction.redactor import redact, redact_value
 from wakelog.tools.mcp import McpTool
@@ -39,15 +40,16 @@ def build_context_entry(
     cwd: str,
     system: str,
     tools: BlobRef | None,
-    environment: Mapping[str, Any],
     params: Mapping[str, Any],
     policy: Policy,
 ) -> ContextEntry:
-    """Build the `context` entry of an agent. The instruction files are read, and their text is stored as a blob."""
+    """Build the `context` entry of an agent, without environment (`with_environment`).
+
+    The instruction files are read, and their text is stored as a blob.
+    """
     instructions, sources = store_instructions(blobs, cwd, system, policy)
     return ContextEntry(
         sources=sources,
-        environment=dict(environment),
         system=instructions,
         tools=tools,
         params=dict(params),
@@ -132,6 +134,97 @@ def _unreadable_source(path: str, scope: str, why: str) -> InstructionSource:
 
 def _is_inside(path: str, root: str) -> bool:
     return os.path.commonpath((os.path.realpath(path), root)) == root
+
+
+# ── environment ──────────────────────────────────────────────────────────────────────────────────
+
+
+class ModelInForce(msgspec.Struct, frozen=True):
+    """The model that the next requests go to, and the provider that makes them; None if it cannot be opened here."""
+
+    provider: str
+    model: str
+    opened: Provider | None
+
+    @classmethod
+    def of(cls, open_provider: OpenProvider, provider: str, model: str) -> "ModelInForce":
+        """Return the model with its provider. Nothing is sent."""
+        try:
+            return cls(provider, model, open_provider(provider, model))
+        except WakelogError:
+            return cls(provider, model, None)
+
+
+def with_environment(entry: ContextEntry, *, cwd: str, model: ModelInForce) -> ContextEntry:
+    """Return the entry with the environment that its settings have in a folder, with a model (VIEW-12).
+
+    Tools run with the rights of this process, without a sandbox. Items of others, such as absent servers, stay.
+    """
+    environment = {
+        "cwd": cwd,
+        "git": git_branch(cwd) if cwd else "",
+        "model": model.model,
+        "provider": model.provider,
+        "reasoning": _reasoning_level(entry.params),
+        **_optional_items(entry.params, model.opened),
+        "approvalPolicy": policy_in_force(entry).approval,
+        "sandboxPolicy": "none",
+        "network": "allowed",
+    }
+    known = (*environment, "searchMode", "capabilities")
+    others = {key: value for key, value in entry.environment.items() if key not in known}
+    return msgspec.structs.replace(entry, environment={**environment, **others})
+
+
+def _optional_items(params: Mapping[str, Any], opened: Provider | None) -> dict[str, Any]:
+    """Return the search mode, if the requests have one, and what the provider can do, if it can be opened."""
+    items: dict[str, Any] = {}
+    if (search := _search_mode(_extra(params))) is not None:
+        items["searchMode"] = search
+    if opened is not None:
+        items["capabilities"] = {
+            "canResume": bool(getattr(opened, "can_resume", False)),
+            "needsReasoningBack": bool(getattr(opened, "needs_reasoning_back", False)),
+        }
+    return items
+
+
+# Where the bodies of requests say how much to reason: `extra` is merged into them last.
+_EFFORT_PATHS = (("reasoning", "effort"), ("reasoning_effort",), ("output_config", "effort"))
+
+
+def _reasoning_level(params: Mapping[str, Any]) -> Any:
+    """Return how much the model is asked to reason; `default` where the provider decides."""
+    level = params.get("effort")
+    for path in _EFFORT_PATHS:
+        level = _value_at(_extra(params), path, level)
+    return "default" if level is None else level
+
+
+def _search_mode(extra: Mapping[str, Any]) -> str | None:
+    """Return how a request asks the provider to search the web: the name of its setting or of its tool."""
+    if extra.get("web_search_options") is not None:
+        return "web_search_options"
+    tools = extra.get("tools")
+    types = [tool.get("type") for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
+    return next((kind for kind in types if isinstance(kind, str) and kind.startswith("web_search")), None)
+
+
+def _extra(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    extra = params.get("extra")
+    return extra if isinstance(extra, Mapping) else {}
+
+
+def _value_at(value: Any, path: Sequence[str], default: Any) -> Any:
+    """Return what is at a path of keys; `default` where a key is missing."""
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            return default
+        value = value[key]
+    return value
+
+
+# ── tools ────────────────────────────────────────────────────────────────────────────────────────
 
 
 ABSENT_SERVERS = "absentServers"

@@ -19,7 +19,7 @@ from wakelog.log.tree import Branch
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.ports.stores import Blobs
 from wakelog.runtime.checks import check_files, check_provider
-from wakelog.runtime.context_entry import build_context_entry
+from wakelog.runtime.context_entry import ModelInForce, build_context_entry, with_environment
 from wakelog.runtime.interface import Runtime, SubagentTask
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.step import decide_now
@@ -42,7 +42,7 @@ async def run_subagent(runtime: Runtime, task: SubagentTask) -> ToolOutcome | No
         clock=runtime.clock,
         redact=policy_in_force(task.context).redact,
     )
-    _write_settings_and_prompt(child, task, runtime.store.blobs)
+    _write_settings_and_prompt(child, task, runtime)
     try:
         report = await wake(runtime.with_changes(channels={}), child.name)
     except Conflict:
@@ -50,14 +50,15 @@ async def run_subagent(runtime: Runtime, task: SubagentTask) -> ToolOutcome | No
     return None if isinstance(report.decision, Await) else _child_outcome(child.branch(), report)
 
 
-def _write_settings_and_prompt(child: Session, task: SubagentTask, blobs: Blobs) -> None:
+def _write_settings_and_prompt(child: Session, task: SubagentTask, runtime: Runtime) -> None:
     """Append the settings and the prompt of a child, each only if it has none yet."""
     nodes = child.branch().nodes
     if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
         settings = _child_settings(task.context)
-        child.append(
-            settings if task.profile is None else _other_agent_settings(task.profile, settings, task.cwd, blobs)
-        )
+        if task.profile is not None:
+            settings = _other_agent_settings(task.profile, settings, task.cwd, runtime.store.blobs)
+        model = ModelInForce.of(runtime.open_provider, task.provider or "", task.model or "")
+        child.append(with_environment(settings, cwd=task.cwd, model=model))
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=task.prompt),))))
 
@@ -76,15 +77,15 @@ def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str
     depth = policy_in_force(sender).children
     policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
     tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools, sender.id))
-    return build_context_entry(
+    settings = build_context_entry(
         blobs,
         cwd=cwd,
         system=other.system,
         tools=blobs.put(canonical_json(tools), "application/json") if tools else None,
-        environment={**sender.environment, "approvalPolicy": policy.approval},
         params=_params_of_other_agent(other, sender.params),
         policy=policy,
     )
+    return msgspec.structs.replace(settings, environment=sender.environment)
 
 
 def _params_of_other_agent(other: SubagentProfile, sender: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ def test_branches(shell, script, chat):
 
 
 def test_settings(shell, script, chat):
-    """/model, /rename and /compact are entries; a model that cannot be opened changes nothing."""
+    """VIEW-12: /model, /rename and /compact are entries; a model that cannot be opened changes nothing."""
     long = [{"text": f"{word} " + "word " * 4_000} for word in ("One.", "Two.")]
     pane = begun(chat, script(*long, {"text": "A summary of it."}))
     said(pane, "first", "One.")
@@ -62,6 +62,10 @@ def test_settings(shell, script, chat):
     pane.until(lambda seen: "· demo ·" in seen.splitlines()[-1])
     assert kinds(shell).count("model_change") == 1
     said(pane, "hello", "I am the demo model")
+    (*_, context) = [entry for entry in entries(shell) if entry["type"] == "context"]
+    (*_, call) = [entry for entry in entries(shell) if entry["type"] == "call"]
+    assert [context["environment"][key] for key in ("provider", "model")] == [call["provider"], call["model"]]
+    assert call["model"] == "demo"
 
 
 def test_always_is_named_and_revoked(shell, script, chat):

@@ -42,6 +42,17 @@ def put_json(value: object) -> None:
     put_bytes(json_line(value))
 
 
+def put_json_lines(values: Iterable[object]) -> None:
+    """Write many values, one line of JSON each."""
+    piece = bytearray()
+    for value in values:
+        piece += json_line(value)
+        if len(piece) > _PIECE_CHARS:
+            put_bytes(bytes(piece))
+            piece.clear()
+    put_bytes(bytes(piece))
+
+
 def put_lines(lines: Iterable[bytes]) -> None:
     """Write stored lines unchanged, each followed by LF."""
     put_bytes(b"".join(line + b"\n" for line in lines))

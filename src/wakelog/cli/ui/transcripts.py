@@ -39,7 +39,7 @@ from wakelog.projections.transcript import TranscriptRow
 FOLDED_LINES = 4
 _FOLDED_SUMMARY_LINES = 12
 _KEY_ARGUMENTS = ("command", "cmd", "pattern", "query", "path", "file_path", "file", "url", "prompt")
-_STATUS_STYLES = {
+STATUS_STYLES = {
     "ok": "good",
     **dict.fromkeys(("open", "begun", "waiting", "decided"), "warn"),
     "skipped": "warn",
@@ -161,7 +161,7 @@ def _tool_lines(layout: TranscriptLayout, row: TranscriptRow, width: int) -> Ite
     title = clip(look, title.rstrip(), max(10, room)) if look.width else title.rstrip()
     name, _, rest = title.partition("  ")
     blank = " " * max(2, room - text_width(title) + 2) if look.width else "  "
-    style = _STATUS_STYLES.get(row.status, "bad")
+    style = STATUS_STYLES.get(row.status, "bad")
     opening = look.paint("tool", look.symbol("┌ ", "+ ") + name) + (f"  {rest}" if rest else "")
     yield opening + (blank + look.paint(style, state) if state else "")
     side = look.paint("tool", look.symbol("│ ", "| "))
