@@ -2,8 +2,8 @@
 
 Rule 1: a fork writes one line, plus a result for each open tool call, whatever the size of its parent.
 Rule 2: a new session never runs its parent's tool calls (law 6: no tool that may not be repeated runs twice). Open tool
-calls of the last reply get a result at once: the parent's own result if it has one by now, `interrupted` if the parent
-started the tool, `skipped` if its log proves that it did not, else `unknown`.
+calls of the last reply get a result at once: the parent's own result if it has one by now, else what the parent's log
+proves (`settle_unrun`): `skipped` if it was not started there, else `unknown`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,11 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from wakelog.decide import wording
-from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.open_tool_calls import settle_unrun
 from wakelog.decide.policy import RedactMode, policy_in_force
 from wakelog.errors import Damaged, UsageError
-from wakelog.log.content import Prompt, Reply, Text, ToolResult
-from wakelog.log.entry import Entry, Message, ModelCall, Origin, Spawned, ToolStarted
+from wakelog.log.content import Prompt, Reply, ToolResult
+from wakelog.log.entry import Entry, Message, Origin
 from wakelog.log.seal import find_seal
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import branch_state
@@ -26,10 +26,6 @@ from wakelog.redaction.entries import redact_entry
 from wakelog.writer import SessionWriter
 
 _SessionT = TypeVar("_SessionT", bound=SessionWriter)
-_SKIPPED_TEXT = "Not run: the session was forked before this tool was begun."
-_STARTED_TEXT = (
-    "Interrupted: this tool was begun in the session this one was forked from, and its outcome is not known here."
-)
 
 
 def fork(session: _SessionT, at: str | Entry | None = None) -> _SessionT:
@@ -51,10 +47,13 @@ def fork(session: _SessionT, at: str | Entry | None = None) -> _SessionT:
         clock=session.clock,
         redact=_redact_mode(tree, target),
     )
-    calls = open_tool_calls(Branch(_nodes_of_last_turn(tree, target)))
+    branch = tree.branch(target)
+    calls = _open_calls_of_last_turn(branch)
     results = _parent_results(calls, session.read().entries if calls else ())
     for call in calls:
-        child.append(Message(message=results.get((call.reply_id, call.tool_call.id)) or _result_for(call, tree)))
+        child.append(
+            Message(message=results.get((call.reply_id, call.tool_call.id)) or _result_for(tree, branch, call))
+        )
     return child
 
 
@@ -83,34 +82,13 @@ def _owner(session: SessionWriter, tree: Tree, node_id: str) -> tuple[str, Entry
     return owner, tree.nodes[node_id]
 
 
-def _nodes_of_last_turn(tree: Tree, target: str) -> tuple[Entry, ...]:
-    """Return the nodes from the last reply or prompt up to the target: only these can have open tool calls."""
-    nodes: list[Entry] = []
-    at: str | None = target
-    while at is not None:
-        nodes.append(tree.nodes[at])
-        value = tree.nodes[at].value
+def _open_calls_of_last_turn(branch: Branch) -> tuple[OpenToolCall, ...]:
+    """Return the open tool calls since the last reply or prompt; older ones are settled when the fork is woken."""
+    for at in range(len(branch.nodes) - 1, -1, -1):
+        value = branch.nodes[at].value
         if isinstance(value, Message) and isinstance(value.message, Reply | Prompt):
-            break
-        at = tree.parent(at)
-    return tuple(reversed(nodes))
-
-
-def _was_started(tree: Tree, open_call: OpenToolCall) -> bool:
-    """Return whether the parent started the tool, or a subagent for the call: it may have had its effect."""
-    for annotation in tree.annotations(open_call.reply_id):
-        match annotation.value:
-            case ToolStarted(tool_call_id=open_call.tool_call.id) | Spawned(tool_call_id=open_call.tool_call.id):
-                return True
-    return False
-
-
-def _is_proven_unstarted(tree: Tree, open_call: OpenToolCall) -> bool:
-    """Return whether the parent's log would show a start: it has the reply's model call, and no loss after it."""
-    before = tree.parent(open_call.reply_id)
-    made = [annotation.value for annotation in tree.annotations(before)] if before is not None else []
-    by_a_call = any(isinstance(it, ModelCall) and it.reply_id == open_call.reply_id for it in made)
-    return by_a_call and tree.nodes[open_call.reply_id].offset >= tree.last_loss_offset
+            return open_tool_calls(msgspec.structs.replace(branch, nodes=branch.nodes[at:], inherited=0))
+    return ()
 
 
 def _parent_results(open_calls: Sequence[OpenToolCall], entries: Iterable[Entry]) -> dict[tuple[str, str], ToolResult]:
@@ -125,10 +103,10 @@ def _parent_results(open_calls: Sequence[OpenToolCall], entries: Iterable[Entry]
     return found
 
 
-def _result_for(open_call: OpenToolCall, tree: Tree) -> ToolResult:
+def _result_for(tree: Tree, branch: Branch, open_call: OpenToolCall) -> ToolResult:
     """Return the result of a tool call that is open where the fork begins and has no result in the parent."""
-    if _was_started(tree, open_call):
-        return tool_result(open_call, "interrupted", (Text(text=_STARTED_TEXT),))
-    if _is_proven_unstarted(tree, open_call):
-        return tool_result(open_call, "skipped", (Text(text=_SKIPPED_TEXT),))
-    return tool_result(open_call, "unknown", (Text(text=wording.UNKNOWN_RECORDED),))
+    if open_call.child_session is not None:
+        # The sub-agent belongs to the parent and may still work: to the fork it is a tool that was started.
+        open_call = msgspec.structs.replace(open_call, starts=1, child_session=None)
+    skipped, started = wording.SKIPPED_FORKED, wording.UNKNOWN_FORKED
+    return settle_unrun(tree, branch, open_call, skipped=skipped, started=started)

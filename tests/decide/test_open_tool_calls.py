@@ -160,15 +160,15 @@ def test_other_calls_run_while_one_waits():
     assert told.judged() == ("call waits", Await(attention=(attention.id,)))
 
 
-def test_live_output_of_an_interrupted_tool_is_in_its_result():
-    """RUN-7: an interrupted tool's live output is part of its result."""
+def test_live_output_of_a_tool_that_was_cut_off_is_in_its_result():
+    """RUN-7: no process recorded that the tool was stopped, so its outcome is unknown; its live output is kept."""
     told = _Told()
     told.started()
     told.session.append(Partial(reply_id=told.reply.id, tool_call_id="t0", content=(Text(text="half"),)))
     told.session.append(Cancelled())
     row, decision = told.judged()
-    assert (row, decision.result.status) == ("call not ours", "interrupted")
-    assert decision.result.text == wording.INTERRUPTED + wording.OUTPUT_SO_FAR.format(shown="half")
+    assert (row, decision.result.status) == ("call not ours", "unknown")
+    assert decision.result.text == wording.UNKNOWN + wording.OUTPUT_SO_FAR.format(shown="half")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_cancel_survives_a_crash(tmp_path, prompt, halts):
     assert place.wake().decision == Idle("cancelled")
     assert len(_values(place, ModelCall)) == calls == 1, "the model is not called for a cancelled turn"
     assert [value.queued_id for value in _values(place, Cancelled)] == [asked.id]
-    assert [result.status for result in _said(place, ToolResult)] == (["interrupted"] if halts == "paid" else [])
+    assert [result.status for result in _said(place, ToolResult)] == (["unknown"] if halts == "paid" else [])
     assert len(place.outside.ledger) == (1 if halts == "paid" else 0)
     judge(place.store, place.outside)
 

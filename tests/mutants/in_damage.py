@@ -126,9 +126,9 @@ IN_DAMAGE = (
     Mutant(
         "a recorded call is reported as not run",
         "law 6",
-        "decide/open_tool_calls.py::_is_proven_unstarted",
-        "open_call.made_elsewhere or open_call.start_may_be_lost",
-        "open_call.start_may_be_lost",
+        "decide/open_tool_calls.py::settle_unrun",
+        "open_call.made_elsewhere",
+        "False",
         (f"{CASE}[whole-15-foreign-call]",),
     ),
     Mutant(

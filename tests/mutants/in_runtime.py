@@ -100,7 +100,7 @@ IN_RUNTIME = (
         "live output is lost when a tool is stopped",
         "RUN-12",
         "runtime/tool_run.py::_cancel_running",
-        "_write_partial_output(step, ended)",
+        "_write_stopped(step, ended.open_call, ended.started)",
         "",
         (f"{RUNNING}::test_a_cancel_stops_a_running_tool_and_keeps_its_output",),
     ),

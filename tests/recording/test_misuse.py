@@ -87,7 +87,7 @@ def test_a_session_that_was_recovered_elsewhere(store, session):
     run.result = "paid"
     with pytest.raises(Conflict, match="has a result already"):
         run.__exit__(None, None, None)
-    assert results(session) == {"c1": "interrupted"}
+    assert results(session) == {"c1": "unknown"}
 
 
 @pytest.mark.parametrize("kind", ["files", "sqlite"])

@@ -6,11 +6,13 @@ import threading
 
 import pytest
 
+from wakelog.decide import wording
 from wakelog.errors import Conflict, NotFound, OpenToolCalls, UsageError
 from wakelog.log.content import Image, Reply, Text, Thinking, ToolCall, ToolResult
 from wakelog.log.entry import Activity, Message, ToolStarted
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.session import Session
+from wakelog.stores import open_store
 
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 
@@ -262,7 +264,7 @@ def test_a_receipt_that_says_not_begun(session):
 
 
 def test_recovery_after_a_crash_in_a_tool(session):
-    """Law 6, law 7: a started tool is interrupted, one whose start is not known is unknown; never "not run"."""
+    """Law 6, law 7, RUN-7: the outcome of a started tool is unknown, and so is a start that the log may not show."""
     session.user("go")
     session.assistant(asking(("c1", "pay"), ("c2", "mail")))
     run = session.tool("c1").__enter__()
@@ -272,13 +274,29 @@ def test_recovery_after_a_crash_in_a_tool(session):
         found = again.recover()
         assert found
         assert [(each.tool_call_id, each.status) for each in found.tool_results] == [
-            ("c1", "interrupted"),
+            ("c1", "unknown"),
             ("c2", "unknown"),
         ]
         assert "connecting" in found.tool_results[0].text
         assert not any("Not run" in each.text for each in found.tool_results)
         assert not again.recover()
         again.user("and now?")
+
+
+def test_recovery_of_a_tool_whose_result_is_unreadable(tmp_path):
+    """Law 6, RUN-7: the tool ran and its result is lost. It is not said to have stopped, nor not to have run."""
+    store = open_store(f"{tmp_path}/s")
+    with Session.create(store) as session:
+        session.user("go")
+        session.assistant(asking(("c1", "pay")))
+        with session.tool("c1") as run:
+            run.result = "paid"
+    path = tmp_path / "s" / f"{session.name}.jsonl"
+    raw = path.read_bytes()
+    path.write_bytes(raw.replace(b'"text":"paid"', b'"text" "paid"'))
+    with Session.get(store, session.name) as again:
+        (result,) = again.recover().tool_results
+    assert (result.status, result.text) == ("unknown", wording.UNKNOWN_DAMAGED)
 
 
 def test_recovery_with_receipts(session):

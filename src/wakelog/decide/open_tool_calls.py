@@ -19,7 +19,7 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Content, Prompt, Text, ToolResult, ToolStatus
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.integrity import is_intact_from
-from wakelog.log.tree import Branch
+from wakelog.log.tree import Branch, Tree
 from wakelog.projections.pending import OpenToolCall
 
 _REDACTION_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
@@ -77,63 +77,77 @@ def _decide_call(snapshot: Snapshot, open_call: OpenToolCall) -> tuple[str, Call
 def _not_own(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     after = _nodes_after(snapshot.branch, open_call.reply_id)
     if any(isinstance(node.value, Cancelled) for node in after):
-        why = wording.SKIPPED_CANCELLED
+        skipped = wording.SKIPPED_CANCELLED
     elif not open_call.is_own:
-        why = wording.SKIPPED_FOREIGN
+        skipped = wording.SKIPPED_FOREIGN
     elif any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in after):
-        why = wording.SKIPPED_NEW_MESSAGE
+        skipped = wording.SKIPPED_NEW_MESSAGE
     else:
         return None
-    if open_call.starts or open_call.child_session:
-        return _settle(open_call, "interrupted", wording.INTERRUPTED)
-    if not _is_proven_unstarted(snapshot, open_call):
-        return _settle(open_call, "unknown", wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN)
-    return _settle(open_call, "skipped", why)
+    return SettleToolCall(open_call, settle_unrun(snapshot.tree, snapshot.branch, open_call, skipped=skipped))
 
 
-def _is_proven_unstarted(snapshot: Snapshot, open_call: OpenToolCall) -> bool:
-    """Whether the log would show a start of the tool: a model call in it made the reply, and no entry after is lost."""
-    if open_call.made_elsewhere or open_call.start_may_be_lost:
-        return False
-    if snapshot.tree.is_inherited(open_call.reply_id):
-        return not any(hole.session for hole in snapshot.branch.holes)
-    return not _start_may_be_lost(snapshot, snapshot.tree.nodes[open_call.reply_id])
+def settle_unrun(
+    tree: Tree, branch: Branch, open_call: OpenToolCall, *, skipped: str, started: str = wording.UNKNOWN
+) -> ToolResult:
+    """Return the result of an open tool call that is not run any more, from the log alone.
 
-
-def settle_unrun(snapshot: Snapshot, open_call: OpenToolCall) -> ToolResult:
-    """Return the result of an open tool call of a program that stopped. Nothing is run and no person is asked.
-
-    A result on another branch is copied. A tool that was started is `interrupted`. One that was not is `skipped` only
-    if the log proves it, else `unknown`.
+    The runtime, the recovery of recorded sessions and forks use it, so the same log gives the same status. It is the
+    result on another branch, or what a person has decided. Else it is `unknown` where entries after the call may be
+    lost, and where the tool was started: only the process that stops a tool writes `interrupted`. It is `skipped`
+    (with the text `skipped`) only if the log proves that the tool was not started.
     """
-    copied = _result_elsewhere(snapshot, open_call)
-    if isinstance(copied, SettleToolCall):
-        return copied.result
-    if open_call.starts or open_call.child_session:
-        settled = _settle(open_call, "interrupted", wording.INTERRUPTED)
-    elif not _is_proven_unstarted(snapshot, open_call):
-        why = wording.UNKNOWN_RECORDED if open_call.made_elsewhere else wording.UNKNOWN
-        settled = _settle(open_call, "unknown", why)
-    else:
-        settled = _settle(open_call, "skipped", wording.NOT_BEGUN_BEFORE_STOP)
-    return settled.result
+    decision = _decision(branch, open_call)
+    known = _result_elsewhere(tree, open_call) or (_decided_result(decision, open_call) if decision else None)
+    if known is not None:
+        return known
+    if _may_lack_entries(tree, branch, open_call):
+        return _result(open_call, "unknown", wording.UNKNOWN_DAMAGED)
+    if open_call.starts:
+        return _result(open_call, "unknown", started)
+    if open_call.child_session is not None:
+        # Whatever settles the call cancels the sub-agent.
+        return _result(open_call, "interrupted", wording.INTERRUPTED)
+    if open_call.made_elsewhere:
+        return _result(open_call, "unknown", wording.UNKNOWN_RECORDED)
+    return _result(open_call, "skipped", skipped)
+
+
+def settle_stopped(open_call: OpenToolCall) -> ToolResult:
+    """Return the result of a tool call whose tool this process has stopped, with what it had put out."""
+    return _result(open_call, "interrupted", wording.INTERRUPTED)
 
 
 def settle_unknown(open_call: OpenToolCall, text: str) -> ToolResult:
     """Return the result of a tool call whose outcome is unknown, with what it had put out."""
-    return _settle(open_call, "unknown", text).result
+    return _result(open_call, "unknown", text)
 
 
-def _result_elsewhere(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
-    for node in snapshot.tree.own_nodes():
+def _may_lack_entries(tree: Tree, branch: Branch, open_call: OpenToolCall) -> bool:
+    """Whether an entry after the reply may be lost: the start of the tool, or its result."""
+    if tree.is_inherited(open_call.reply_id):
+        return any(hole.session for hole in branch.holes)
+    return _is_damaged_after(tree, tree.nodes[open_call.reply_id])
+
+
+def _is_damaged_after(tree: Tree, since: Entry) -> bool:
+    """Whether the log from an entry on has lost lines or broken seals."""
+    return since.offset < tree.last_loss_offset or not is_intact_from(tree.own_entries(), since.id)
+
+
+def _result_elsewhere(tree: Tree, open_call: OpenToolCall) -> ToolResult | None:
+    for node in tree.own_nodes():
         match node.value:
             case Message(
                 message=ToolResult(reply_id=open_call.reply_id, tool_call_id=open_call.tool_call.id) as result
             ):
-                return SettleToolCall(
-                    open_call, msgspec.structs.replace(result, status=result.effective_status, copied_from=node.id)
-                )
+                return msgspec.structs.replace(result, status=result.effective_status, copied_from=node.id)
     return None
+
+
+def _copied(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    result = _result_elsewhere(snapshot.tree, open_call)
+    return SettleToolCall(open_call, result) if result is not None else None
 
 
 def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -144,26 +158,34 @@ def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
 
 
 def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
-    entry = next(
-        (annotation for annotation in snapshot.branch.annotations if annotation.id == open_call.decision_id), None
-    )
-    annotation = entry.value if entry is not None else None
-    if entry is None or not isinstance(annotation, AttentionResolved):
+    decision = _decision(snapshot.branch, open_call)
+    if decision is None:
         return None
-    if annotation.result is not None:
-        return SettleToolCall(open_call, tool_result(open_call, "ok", annotation.result))
-    match annotation.decision:
+    result = _decided_result(decision, open_call)
+    if result is not None:
+        return SettleToolCall(open_call, result)
+    is_lost = _is_damaged_after(snapshot.tree, decision)
+    return decide_unknown(open_call, snapshot.policy, wording.UNKNOWN_DAMAGED) if is_lost else RunTools((open_call,))
+
+
+def _decision(branch: Branch, open_call: OpenToolCall) -> Entry | None:
+    """Return the entry with a person's decision about a tool call; None if there is none."""
+    return next((annotation for annotation in branch.annotations if annotation.id == open_call.decision_id), None)
+
+
+def _decided_result(decision: Entry, open_call: OpenToolCall) -> ToolResult | None:
+    """Return the result that a decision gives a tool call; None if the tool is to run."""
+    assert isinstance(decision.value, AttentionResolved)
+    if decision.value.result is not None:
+        return tool_result(open_call, "ok", decision.value.result)
+    match decision.value.decision:
         case "approve" | "run again":
-            return (
-                decide_unknown(open_call, snapshot.policy)
-                if _start_may_be_lost(snapshot, entry)
-                else RunTools((open_call,))
-            )
+            return None
         case "ran":
-            return _settle(open_call, "ok", wording.RAN)
+            return _result(open_call, "ok", wording.RAN)
         case "did not run":
-            return _settle(open_call, "skipped", wording.DID_NOT_RUN)
-    return _settle(open_call, "denied", wording.DENIED_BY_PERSON)
+            return _result(open_call, "skipped", wording.DID_NOT_RUN)
+    return _result(open_call, "denied", wording.DENIED_BY_PERSON)
 
 
 def _waiting(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -175,24 +197,17 @@ def _child(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
 
 
 def _unknown(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
-    reply = snapshot.tree.nodes[open_call.reply_id]
-    if open_call.starts:
-        is_unknown = open_call.start_may_be_lost or open_call.replay == "never"
-    else:
-        is_unknown = open_call.start_may_be_lost or _start_may_be_lost(snapshot, reply)
+    if _may_lack_entries(snapshot.tree, snapshot.branch, open_call):
+        return decide_unknown(open_call, snapshot.policy, wording.UNKNOWN_DAMAGED)
+    is_unknown = open_call.starts > 0 and open_call.replay == "never"
     return decide_unknown(open_call, snapshot.policy) if is_unknown else None
 
 
-def _start_may_be_lost(snapshot: Snapshot, since: Entry) -> bool:
-    """Whether a `tool_started` entry after `since` may be lost: the log from there on is damaged or its seals break."""
-    return since.offset < snapshot.branch.last_loss_offset or not is_intact_from(snapshot.tree.own_entries(), since.id)
-
-
-def decide_unknown(open_call: OpenToolCall, policy: Policy) -> AskPerson | SettleToolCall:
+def decide_unknown(open_call: OpenToolCall, policy: Policy, text: str = wording.UNKNOWN) -> AskPerson | SettleToolCall:
     """Decide a tool call whose outcome is unknown and that may not run twice: ask a person, or settle as unknown."""
-    return (
-        AskPerson(open_call, "unknown") if policy.unknown == "ask" else _settle(open_call, "unknown", wording.UNKNOWN)
-    )
+    if policy.unknown == "ask":
+        return AskPerson(open_call, "unknown")
+    return SettleToolCall(open_call, settle_unknown(open_call, text))
 
 
 def _receipt(_: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -215,11 +230,14 @@ def _not_started(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
 
 
 def _settle(open_call: OpenToolCall, status: ToolStatus, text: str) -> SettleToolCall:
+    return SettleToolCall(open_call, _result(open_call, status, text))
+
+
+def _result(open_call: OpenToolCall, status: ToolStatus, text: str) -> ToolResult:
+    """Return a result with a text of this program, followed by what the tool had put out."""
     full_text = text + wording.OUTPUT_SO_FAR.format(shown=open_call.output) if open_call.output else text
     result, output_blob = tool_result(open_call, status, (Text(text=full_text),)), open_call.output_blob
-    return SettleToolCall(
-        open_call, msgspec.structs.replace(result, truncated=output_blob is not None, blob=output_blob)
-    )
+    return msgspec.structs.replace(result, truncated=output_blob is not None, blob=output_blob)
 
 
 def tool_result(open_call: OpenToolCall, status: ToolStatus, content: Content) -> ToolResult:
@@ -245,12 +263,11 @@ TOOL_CALL_RULES = (
     ToolCallRule(
         "call not ours",
         "no model call of this session made it, or its turn was cancelled, or a later prompt follows it",
-        "SettleToolCall: interrupted if started, skipped if the log proves that it was not, else unknown; never run",
+        "SettleToolCall: its result on another branch, or a person's decision; else skipped if the log proves that it "
+        "was not started, interrupted if it has a child session, which is cancelled, else unknown; never run",
         _not_own,
     ),
-    ToolCallRule(
-        "call copied", "has a result on another branch", "SettleToolCall with a copy of that result", _result_elsewhere
-    ),
+    ToolCallRule("call copied", "has a result on another branch", "SettleToolCall with a copy of that result", _copied),
     ToolCallRule(
         "call redacted",
         "a secret was redacted in its input, and it was not started",

@@ -10,10 +10,18 @@ from wakelog.errors import UsageError
 SKIPPED_CANCELLED = "Not run: the turn was cancelled before this tool was begun."
 SKIPPED_FOREIGN = "Not run: this call was not made by this session."
 SKIPPED_NEW_MESSAGE = "Not run: a new message came before this tool was begun."
-INTERRUPTED = "Interrupted: this tool was begun and did not finish. It may have had part or all of its effect."
+INTERRUPTED = "Interrupted: this tool was stopped before it finished. It may have had part or all of its effect."
 UNKNOWN = (
     "Outcome unknown: the process stopped after this tool was begun and before its result was kept. "
     "It may or may not have run; it was not run again. Check before repeating it."
+)
+UNKNOWN_DAMAGED = (
+    "Outcome unknown: part of the log after this tool call is lost, and may have held the start of the tool or its "
+    "result. It may or may not have run; it was not run again. Check before repeating it."
+)
+UNKNOWN_FORKED = (
+    "Outcome unknown: this tool was begun in the session that this one was forked from, and had no result there. "
+    "It may or may not have run; it was not run here. Check before repeating it."
 )
 UNKNOWN_RECORDED = (
     "Outcome unknown: the log has no result of this tool call and does not show whether it ran. "
@@ -27,6 +35,7 @@ UNKNOWN_RECEIPT_FAILED = (
     "Outcome unknown: this tool was begun, and the function that looks up what it did failed ({error}). "
     "It may have had part or all of its effect. Check before repeating it."
 )
+SKIPPED_FORKED = "Not run: the session was forked before this tool was begun."
 NOT_BEGUN_BEFORE_STOP = "Not run: the program stopped before this tool was begun."
 TOO_MANY_ATTEMPTS = "Given up: this tool was begun {attempts} times and never finished."
 DENIED = "Denied: this tool may not be run here."

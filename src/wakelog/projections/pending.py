@@ -155,6 +155,12 @@ def _open_tool_call(branch: Branch, reply: Entry, call: ToolCall) -> OpenToolCal
     )
 
 
+def with_output(call: OpenToolCall, partial: Partial) -> OpenToolCall:
+    """Return a tool call with the output of its tool up to its interruption."""
+    shown = BaseMessage(content=partial.content)
+    return msgspec.structs.replace(call, output=shown.text, output_blob=_blob_of(shown.parts))
+
+
 def _blob_of(parts: tuple[AnyPart, ...]) -> BlobRef | None:
     return next((part.blob for part in parts if isinstance(part, Text) and part.blob is not None), None)
 

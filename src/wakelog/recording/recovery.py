@@ -1,9 +1,9 @@
 """Recovery of a recorded session after a crash: interrupted replies and open tool calls, without running anything.
 
 Rule 1: what was displayed of an interrupted reply, and the live output of a tool, becomes a `partial` entry.
-Rule 2 (law 7): every open tool call gets exactly one result. It is the receipt of the tool if there is one; else
-`interrupted` if the tool was started, `unknown` if the log cannot prove that it was not, and `skipped` if it can. A
-receipt function that raises leaves the outcome of its call `unknown`; the other calls are settled.
+Rule 2 (law 7): every open tool call gets exactly one result. It is the receipt of the tool if there is one; else what
+the log alone proves (`settle_unrun`, which the runtime uses too). A receipt function that raises leaves the outcome of
+its call `unknown`; the other calls are settled.
 Rule 3 (law 6): where a reply is unreadable, the model is told which tools it may have started.
 """
 
@@ -14,7 +14,6 @@ import msgspec
 from wakelog.decide import wording
 from wakelog.decide.assembly import journal_subject, partial_from_journal
 from wakelog.decide.damage import notice_text
-from wakelog.decide.decisions import take_snapshot
 from wakelog.decide.open_tool_calls import settle_unknown, settle_unrun
 from wakelog.decide.wording import clip
 from wakelog.errors import Conflict, UsageError
@@ -93,9 +92,10 @@ def _settle(
 ) -> ToolResult:
     """Write the result of an open tool call and return it; a receipt function that raises is added to `failed`."""
     find = receipts.get(call.tool_call.name)
-    result = settle_unrun(take_snapshot(session.tree, session.clock.now_ms(), frozenset()), call)
+    result = settle_unrun(session.tree, session.branch(), call, skipped=wording.NOT_BEGUN_BEFORE_STOP)
     try:
-        answer = ask_receipt(find, call) if find is not None and call.may_have_started else None
+        is_unknown = result.status == "unknown" and call.may_have_started
+        answer = ask_receipt(find, call) if find is not None and is_unknown else None
     except Exception as error:  # noqa: BLE001 - a receipt function may be any code, and raise anything
         failed.append(FailedReceipt(call.tool_call, error))
         answer = None

@@ -15,15 +15,15 @@ import msgspec
 from wakelog.decide import wording
 from wakelog.decide.assembly import partial_from_output
 from wakelog.decide.decisions import AskPerson, CheckReceipt, RunTools
-from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark
+from wakelog.decide.open_tool_calls import decide_unknown, has_redaction_mark, settle_stopped
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import NotFound, WakelogError
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import TextDelta, ToolStatus, encode_delta
-from wakelog.log.entry import Entry, Message, Queued, Spawned, ToolStarted
+from wakelog.log.entry import Entry, Message, Partial, Queued, Spawned, ToolStarted
 from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import Tool, ToolInvocation, ToolOutcome
-from wakelog.projections.pending import OpenToolCall
+from wakelog.projections.pending import OpenToolCall, with_output
 from wakelog.providers import split_model
 from wakelog.recording.tool_runs import result_of_run
 from wakelog.redaction.entries import redacting_show
@@ -272,23 +272,28 @@ async def _write_results_as_tools_end(
 async def _cancel_running(
     step: Step, left: dict["asyncio.Task[ToolOutcome | None]", _RunningTool], cancel: Queued
 ) -> None:
-    """Stop the tools that still run and end the turn. Later steps settle their calls."""
+    """Stop the tools that still run, write their results and end the turn. Later steps settle the other open calls.
+
+    Only this process knows that a tool was stopped: after a crash before its result, the outcome is unknown.
+    """
     for task, ended in left.items():
         await cancel_and_wait(task)
-        _write_partial_output(step, ended)
+        if ended.started is not None:
+            _write_stopped(step, ended.open_call, ended.started)
     write_cancelled(step, cancel)
 
 
-def _write_partial_output(step: Step, ended: _RunningTool) -> None:
-    """Write the live output of a stopped tool as a `partial` entry and drop its journal."""
-    if ended.started is None:
-        return
-    assert isinstance(ended.started.value, ToolStarted)
-    pieces = step.runtime.store.journals(step.session.name).get(ended.started.id, ())
-    partial = partial_from_output(ended.started.value, pieces)
+def _write_stopped(step: Step, open_call: OpenToolCall, started: Entry) -> None:
+    """Write the live output of a stopped tool as a `partial` entry, and its result; drop its journal."""
+    assert isinstance(started.value, ToolStarted)
+    pieces = step.runtime.store.journals(step.session.name).get(started.id, ())
+    partial = partial_from_output(started.value, pieces)
     if partial.content:
-        step.write(partial, about=ended.open_call.reply_id)
-    step.runtime.store.drop(step.session.name, ended.started.id)
+        stored = step.write(partial, about=open_call.reply_id).value
+        assert isinstance(stored, Partial)
+        open_call = with_output(open_call, stored)
+    step.write(Message(message=settle_stopped(open_call)))
+    step.runtime.store.drop(step.session.name, started.id)
 
 
 def _write_outcome(step: Step, ended: _RunningTool) -> bool:

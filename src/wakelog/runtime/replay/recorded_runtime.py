@@ -91,8 +91,8 @@ class ReplayRuntime(Runtime):
         """Set `gone` or `cancel` if the next entry says that the worker was gone or that a person cancelled."""
         if entry is None or isinstance(entry.value, Activity):
             self.gone.set()
-        elif isinstance(entry.value, Cancelled | Partial):
-            # The partial replies and outputs of a cancelled turn are written before its `cancelled` entry.
+        elif isinstance(entry.value, Cancelled | Partial) or _is_result_of_stopped_tool(entry):
+            # Partial replies and outputs, and the results of stopped tools, are written before the `cancelled` entry.
             self.cancel.set()
 
     async def wait_forever(self) -> None:
@@ -347,7 +347,11 @@ class _RecordedTool:
         shown = self._output_before_interruption(call)
         if shown:
             call.show(shown)
-        entry = await self._runtime.wait_for_turn(lambda entry: _is_result(entry, call.reply_id, call.tool_call_id))
+
+        def is_mine(entry: Entry) -> bool:
+            return _is_result(entry, call.reply_id, call.tool_call_id) and not _is_result_of_stopped_tool(entry)
+
+        entry = await self._runtime.wait_for_turn(is_mine)
         assert entry is not None
         return self._runtime.outcome(entry)
 
@@ -418,6 +422,13 @@ def _is_result(entry: Entry, reply_id: str, tool_call_id: str) -> bool:
     match entry.value:
         case Message(message=ToolResult(reply_id=named, tool_call_id=call_id)):
             return (named, call_id) == (reply_id, tool_call_id)
+    return False
+
+
+def _is_result_of_stopped_tool(entry: Entry) -> bool:
+    match entry.value:
+        case Message(message=ToolResult(status="interrupted")):
+            return True
     return False
 
 
