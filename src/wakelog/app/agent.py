@@ -26,9 +26,15 @@ from wakelog.prompts import PromptContent, prompt_from
 from wakelog.providers import needs_reasoning_back, open_provider, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.runtime.checks import check_files, check_provider, check_store_files
-from wakelog.runtime.context_entry import absent_servers_item, build_context_entry, store_declarations
+from wakelog.runtime.context_entry import (
+    absent_servers_item,
+    build_context_entry,
+    store_declarations,
+    tool_declaration,
+)
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
+from wakelog.runtime.tool_declarations import approvals_error
 from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 
@@ -89,6 +95,9 @@ class Agent(msgspec.Struct, frozen=True):
     def _check(self) -> None:
         """Raise `UsageError` for a policy that cannot be applied."""
         check_policy(self.policy)
+        error = approvals_error(self.policy, [*map(tool_declaration, as_tools(self.tools))], self.absent)
+        if error is not None:
+            raise error
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
     def _context_entry(self, session: Session) -> ContextEntry:
