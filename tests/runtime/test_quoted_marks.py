@@ -112,7 +112,7 @@ def test_other_tools_are_not_run_with_a_quoted_mark(tmp_path):
     path.write_text(f"API={KEY}\n")
     made = [("write", {"path": ".env", "content": f"API={MARK}\n"}), ("grep", {"pattern": MARK})]
     session, denied, _ = run(MemoryStore(), tmp_path, calls(*made))
-    assert [(result.effective_status, result.text) for result in denied] == [("denied", wording.REDACTION_MARK)] * 2
+    assert [(result.effective_status, result.text) for result in denied] == [("denied", wording.QUOTED_MARK)] * 2
     assert path.read_text() == f"API={KEY}\n"
     assert not any(call.redacted for call in _calls(session))
     assert is_replayed(session)
@@ -156,7 +156,7 @@ def test_a_session_declared_without_marks_keeps_refusing_them(tmp_path):
     shipped.accepts_marks = False
     assert "acceptsMarks" not in tool_declaration(shipped)
     session, (result,), _ = run(MemoryStore(), tmp_path, calls(("edit", edit)), tools=[shipped])
-    assert (result.effective_status, result.text) == ("denied", wording.REDACTION_MARK)
+    assert (result.effective_status, result.text) == ("denied", wording.QUOTED_MARK)
     assert is_replayed(session)
 
 

@@ -147,7 +147,7 @@ def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
     if not snapshot.policy.redacts or not has_redaction_mark(call.input):
         return None
     accepts_marks = snapshot.tools.accepts_marks(snapshot.state.context, call.name)
-    return None if accepts_marks else _settle(open_call, "denied", wording.REDACTION_MARK)
+    return None if accepts_marks else _settle(open_call, "denied", wording.QUOTED_MARK)
 
 
 def _unapprovable(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:

@@ -43,7 +43,9 @@ class Step:
         self.branch: Branch = verdict.snapshot.branch
         self.state: BranchState = verdict.snapshot.state
         self.decided_at_seq = session.last_seq
-        self._declarations = ToolDeclarations(runtime.store.blobs)
+        tools = verdict.snapshot.tools
+        # Those that the decision has read already.
+        self._declarations = tools if isinstance(tools, ToolDeclarations) else ToolDeclarations(runtime.store.blobs)
         assert self.branch.tip is not None
         self.tip = self.branch.tip.id
         self.has_written = False
