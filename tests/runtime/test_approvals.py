@@ -91,6 +91,8 @@ def test_a_name_in_the_log_ends_the_turn_before_the_model_is_called(how):
     assert [value.reason for value in bench.values(session, Failed)] == ["approvals"]
     assert bench.values(session, ModelCall, ToolStarted) == []
     assert bench.wake(session).state == "failed"
+    with pytest.raises(UsageError, match="'pya'"):
+        retry_turn(Session(bench.store, session.name))
     assert len(bench.values(session, Failed)) == 1
     assert asyncio.run(replay(bench.store, session.name)).ok
 

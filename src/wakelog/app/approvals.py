@@ -90,7 +90,10 @@ def allow_always(session: SessionWriter, tool: str) -> None:
     """Let a tool of a session run without approval from now on, if it needed approval before."""
     context = branch_state(session.branch()).context
     asks = policy_in_force(context).approval_of(tool) == "ask"
-    if asks and not ToolDeclarations(session.store.blobs).approvals_fault(context, Policy(approvals={tool: "auto"})):
+    if (
+        asks
+        and ToolDeclarations(session.store.blobs).approvals_error(context, Policy(approvals={tool: "auto"})) is None
+    ):
         _set_approval(session, tool, "auto")
 
 

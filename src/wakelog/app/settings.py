@@ -41,7 +41,7 @@ from wakelog.runtime.context_entry import (
     with_policy,
 )
 from wakelog.runtime.model_request import blob_text, declared_tools
-from wakelog.runtime.tool_declarations import approvals_error
+from wakelog.runtime.tool_declarations import ToolDeclarations
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import ServerPool, mcp_tools
@@ -250,15 +250,14 @@ def _with_known_approvals(session: Session, context: ContextEntry, overrides: Ov
 
     Nothing else can correct a name in the log of a session. `UsageError` if the configuration has such a name too.
     """
-    declared, absent = declared_tools(session.store.blobs, context.tools), absent_servers(context.environment)
-    policy, header = policy_in_force(context), session.tree.header
-    error = approvals_error(policy, declared, absent)
+    tools, policy, header = ToolDeclarations(session.store.blobs), policy_in_force(context), session.tree.header
+    error = tools.approvals_error(context, policy)
     if error is None:
         return context
     config = load_config(header.cwd, os.environ).require_valid()
     configured = overrides.policy(plan_agent(config, header.agent or config.agent).policy)
     policy = msgspec.structs.replace(policy, approval=configured.approval, approvals=configured.approvals)
-    error_in_config = approvals_error(policy, declared, absent)
+    error_in_config = tools.approvals_error(context, policy)
     if error_in_config is not None:
         raise error_in_config
     notify(f"{error.message}; the session now has the approvals of the configuration")

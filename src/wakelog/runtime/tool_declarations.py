@@ -44,10 +44,14 @@ class ToolDeclarations:
 
     def approvals_fault(self, context: ContextEntry | None, policy: Policy) -> str:
         """See `DeclaredTools`."""
-        if not policy.approvals:
-            return ""
-        error = approvals_error(policy, self.of(context), absent_servers(context.environment if context else {}))
+        error = self.approvals_error(context, policy)
         return f"{error.message}: {error.hint}" if error is not None else ""
+
+    def approvals_error(self, context: ContextEntry | None, policy: Policy) -> UsageError | None:
+        """Return why approvals cannot be applied to the tools of a `context` entry; None if they can."""
+        if not policy.approvals:
+            return None
+        return approvals_error(policy, self.of(context), absent_servers(context.environment if context else {}))
 
 
 def approvals_error(
