@@ -68,7 +68,7 @@ def retry_turn(session: Session) -> Entry:
     """Move the head back before the failures of the last turn, so that the next worker tries it again.
 
     Settings that were changed since then are copied and apply to the retry. Other entries after the failures stay on
-    the old branch. `Conflict` if the last turn did not fail, `UsageError` if a name in the approvals of its policy would
+    the old branch. `Conflict` if the last turn did not fail. `UsageError` if a name in the approvals would
     make it fail again.
     """
     state = branch_state(session.branch())
