@@ -19,7 +19,19 @@ from wakelog.reading import read_active, read_log
 
 CASES = sorted(Path(__file__).parent.glob("cases/*.jsonl"))
 FIELDS = {"about", "defends", "head", "branch", "context", "pending", "damage", "noted", "decision"}
-EXTRAS = {"leaves", "memory", "model", "provider", "settings", "title", "archived", "uptimeMs", "state", "queue"}
+EXTRAS = {
+    "leaves",
+    "memory",
+    "model",
+    "provider",
+    "settings",
+    "title",
+    "archived",
+    "uptimeMs",
+    "state",
+    "queue",
+    "tools",
+}
 
 
 def _expected(path):
@@ -95,6 +107,8 @@ def test_case(path, read):
         "uptimeMs": card.uptime_ms,
         "state": card.state,
         "queue": [queued.id for queued in card.queue],
+        # What the log cannot hold: its declarations are in a blob. Only decisions depend on them.
+        "tools": expected.get("tools"),
     }
     assert {name: found[name] for name in EXTRAS & set(expected)} == {
         name: expected[name] for name in EXTRAS & set(expected)

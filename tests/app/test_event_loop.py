@@ -97,6 +97,45 @@ def test_a_server_that_failed_is_asked_again_by_the_next_run(shell, mine, script
     assert len(contexts(shell)) == 2
 
 
+# ── names in `approvals` ─────────────────────────────────────────────────────────────────────────
+
+
+def asking(tool, program=sys.executable):
+    return (
+        f"[agents.agent]\nmcp = ['plain']\napproval = 'auto'\napprovals = {{ {tool} = 'ask' }}\n"
+        f"[mcp.plain]\ncommand = ['{program}', '-I', '-S', '{PLAIN}']\n"
+    )
+
+
+def test_a_misspelt_tool_of_a_server_stops_the_first_run(shell, mine, script):
+    """RUN-13: the tools of a server are known once it has answered; nothing is written and no tool runs."""
+    mine(asking("mcp__plain__foldre"))
+    assert shell("config", "check").code == 0
+    answer = shell.process("run", "--model", script(calls("folder"), {"text": "Seen."}), "Look.")
+    assert (answer.code, answer.out) == (2, "")
+    assert "approvals names a tool 'mcp__plain__foldre' that does not exist" in answer.err
+    assert "did you mean 'mcp__plain__folder'?" in answer.err
+    assert shell("ls", "--json").rows == []
+
+
+def test_a_misspelt_tool_of_a_server_that_was_missing_is_corrected_in_the_configuration(shell, mine, script):
+    """RUN-13, decision 027: while the server is absent the name may be right; when it answers the name is checked."""
+    program = shell.folder / "serve"
+    mine(asking("mcp__plain__foldre", program))
+    model = script({"text": "One."}, {"text": "Two."}, calls("folder"), {"text": "Four."})
+    assert shell.process("run", "--model", model, "Hi.").out == "One.\n"
+    program.symlink_to(sys.executable)
+    answer = shell.process("run", "-s", "agent_user_1", "And now?")
+    assert (answer.code, "'mcp__plain__foldre'" in answer.err, len(contexts(shell))) == (2, True, 1)
+    mine(asking("mcp__plain__folder", program))
+    answer = shell.process("run", "-s", "agent_user_1", "And now?")
+    assert "the session now has the approvals of the configuration" in answer.err
+    *_, last = contexts(shell)
+    assert last["policy"]["approvals"] == {"mcp__plain__folder": "ask"}
+    asked = shell.process("run", "-s", "agent_user_1", "Look.")
+    assert [row["state"] for row in shell("ls", "--json").rows] == ["waiting"], asked.err
+
+
 @pytest.mark.meddled
 @pytest.mark.parametrize("value", ["plain", 3, ["plain"], [{"name": 3}], [{"name": "x"}], [{"name": "x", "url": "no"}]])
 def test_a_malformed_missing_server_in_a_log_starts_nothing(shell, store, value):

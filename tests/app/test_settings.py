@@ -16,6 +16,7 @@ from wakelog.projections.pending import OpenToolCall
 from wakelog.questions import Question
 from wakelog.session import Session
 from wakelog.stores.memory import MemoryStore
+from wakelog.tools import builtin_tools, tool
 
 
 def exact_context(shell, name="agent_user_1"):
@@ -125,8 +126,8 @@ def test_denied_tools_are_not_run():
     strict = Overrides(yes=True).policy(Policy(approval="deny", approvals={"read": "ask"}))
     assert (strict.approval, strict.approvals) == ("deny", {"read": "auto"})
     session = Agent(model="demo", policy=agreed).begin(MemoryStore())
-    for tool in ("shell", "read"):
-        allow_always(session, tool)
+    for name in ("shell", "read"):
+        allow_always(session, name)
     in_force = policy_in_force(branch_state(session.branch()).context)
     assert (in_force.approval_of("shell"), in_force.approval_of("read")) == ("deny", "auto")
 
@@ -143,6 +144,41 @@ def test_always_for_a_subagent_of_another_agent_applies_to_it_alone():
         decide_question(root, Question(session, asked, call), "always")
         found = [policy_in_force(branch_state(each.branch()).context).approval_of("shell") for each in (session, root)]
         assert found == ["auto", lifted]
+
+
+def test_always_names_no_tool_that_a_session_lacks():
+    """RUN-13: the parent of a sub-agent may have other tools; a name of none of them would end its next turn."""
+    store = MemoryStore()
+
+    @tool
+    def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    child, root = (Agent("demo", tools=tools, policy=Policy(approval="ask")).begin(store) for tools in ([pay], []))
+    asked = child.append(Attention(reason="approve", reply_id="r", tool_call_id="t")).value
+    assert isinstance(asked, Attention)
+    call = OpenToolCall("r", ToolCall(id="t", name="pay", input={}), is_own=True)
+    decide_question(root, Question(child, asked, call), "always")
+    found = [policy_in_force(branch_state(each.branch()).context).approvals for each in (child, root)]
+    assert found == [{"pay": "auto"}, {}]
+
+
+def test_other_tools_take_the_approvals_of_those_that_they_replace_with_them(shell, store):
+    """RUN-13: `--tools` replaces the tools of a program; the names of those are no names of tools any more."""
+
+    @tool
+    def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    policy = Policy(approval="ask", approvals={"pay": "deny", "shell": "deny"})
+    session = Agent("demo", tools=[pay, *builtin_tools("", ["shell"])], policy=policy).begin(
+        store, cwd=str(shell.folder)
+    )
+    assert shell("run", "-s", session.name, "--tools", "read", "Hi.").code == 0
+    in_force = policy_in_force(branch_state(Session(store, session.name).branch()).context)
+    assert in_force.approvals == {"shell": "deny"}
 
 
 def test_an_unconfigured_agent_is_reported(shell, mine):

@@ -112,6 +112,10 @@ def test_an_unknown_tool():
     assert str(mistake) == f'{USER}:2: unknown tool "shel"; did you mean shell?'
     server = "[mcp.x]\nurl = 'http://x'\n[agents.a]\nmcp = ['x']\napprovals.mcp__x__find = 'auto'"
     assert loaded(server).mistakes == ()
+    (mistake,) = loaded(server.replace("mcp__x__find", "mcp_x__find")).mistakes
+    assert str(mistake) == f'{USER}:5: unknown tool "mcp_x__find"; did you mean mcp__x__TOOL?'
+    (mistake,) = loaded(server.replace("mcp__x__find", "shel")).mistakes
+    assert str(mistake) == f'{USER}:5: unknown tool "shel"; did you mean shell?'
 
 
 @pytest.mark.parametrize(

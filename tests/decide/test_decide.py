@@ -27,6 +27,8 @@ from wakelog.decide.open_tool_calls import TOOL_CALL_RULES
 from wakelog.decide.table import DECISION_RULES, decide
 from wakelog.log.timestamps import parse_ms
 from wakelog.reading import read_active, read_log
+from wakelog.runtime.tool_declarations import ToolDeclarations
+from wakelog.stores.memory import MemoryStore
 
 CASES = sorted((Path(__file__).parent.parent / "cases").glob("*.jsonl"))
 ATTACHED = frozenset({"terminal"})
@@ -94,11 +96,25 @@ def _expected(path):
     return json.loads(path.with_suffix(".json").read_text())["decision"]
 
 
+class _NamedTools(ToolDeclarations):
+    """The tools that a case names: its log has no blob with declarations. A case without the key declares none."""
+
+    def __init__(self, path):
+        super().__init__(MemoryStore().blobs)
+        self._declared = json.loads(path.with_suffix(".json").read_text()).get("tools")
+
+    def of(self, context):
+        return self._declared or []
+
+    def approvals_fault(self, context, policy):
+        return "" if self._declared is None else super().approvals_fault(context, policy)
+
+
 def _decided(path, read):
     log = read(store_of(path.read_bytes()), "s")
     last = max((entry.value.timestamp for entry in log.entries), default="")
     now_ms = parse_ms(last) or 0
-    return decide(log.tree, now_ms, ATTACHED), now_ms
+    return decide(log.tree, now_ms, ATTACHED, tools=_NamedTools(path)), now_ms
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -13,6 +13,22 @@ PEOPLE = "tests/runtime/test_user_actions.py"
 
 IN_DECIDE = (
     Mutant(
+        "a misspelt name in `approvals` is ignored",
+        "RUN-13",
+        "runtime/tool_declarations.py::approvals_error",
+        "name not in known and not any(...)",
+        "False",
+        ("tests/runtime/test_approvals.py::test_a_program_is_told_before_anything_is_written",),
+    ),
+    Mutant(
+        "open calls run under a misspelt name in `approvals`",
+        "RUN-13",
+        "decide/open_tool_calls.py::_unapprovable",
+        "snapshot.tools.approvals_fault(snapshot.state.context, snapshot.policy)",
+        '""',
+        ("tests/runtime/test_approvals.py::test_calls_that_are_open_when_the_name_enters_the_log_are_not_run",),
+    ),
+    Mutant(
         "a send is due by the clock instead of by the last entry",
         "law 11, RUN-23",
         "decide/retries.py::next_delivery",

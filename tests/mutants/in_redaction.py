@@ -2,14 +2,57 @@
 
 from tests.mutants.mutant import Mutant
 
+MARKED = "tests/tools/test_marked_text.py"
+QUOTED = "tests/runtime/test_quoted_marks.py"
+
 IN_REDACTION = (
     Mutant(
-        "a tool call with a redacted key is run",
+        "a tool call with a redacted key is run if its tool accepts marks",
         "law 14",
         "decide/open_tool_calls.py::_redacted",
-        "snapshot.policy.redacts",
+        "call.redacted",
         "False",
-        ("tests/runtime/test_redacting.py::test_a_call_with_a_redacted_key_is_not_run",),
+        (f"{QUOTED}::test_a_call_that_held_a_secret_is_denied_though_its_tool_accepts_marks",),
+    ),
+    Mutant(
+        "every tool is run with a mark that the model quotes",
+        "law 14",
+        "decide/open_tool_calls.py::_redacted",
+        "snapshot.tools.accepts_marks(snapshot.state.context, call.name)",
+        "True",
+        (f"{QUOTED}::test_other_tools_are_not_run_with_a_quoted_mark",),
+    ),
+    Mutant(
+        "a tool that takes marks as text stands in for a declared one",
+        "law 14",
+        "runtime/tool_run.py::_ToolSet._can_run",
+        "accepts_marks(tool)",
+        "True",
+        (f"{QUOTED}::test_a_tool_that_takes_marks_as_text_does_not_stand_in_for_a_declared_one",),
+    ),
+    Mutant(
+        "text may match a part of a secret",
+        "law 14",
+        "tools/marked_text.py::_Inside.cuts",
+        "self._is_inside(start) or self._is_inside(end)",
+        "False",
+        (f"{MARKED}::test_text_never_matches_a_part_of_a_value",),
+    ),
+    Mutant(
+        "an edit may make a secret unrecognisable",
+        "law 14",
+        "tools/marked_text.py::_are_within",
+        "number >= 0 and end <= spans[number].end",
+        "True",
+        (f"{MARKED}::test_a_value_stays_recognised",),
+    ),
+    Mutant(
+        "marks may change their order",
+        "law 14",
+        "tools/marked_text.py::_check_new_marks",
+        "name != own and name in names",
+        "False",
+        (f"{MARKED}::test_what_could_give_a_value_to_another_name_is_refused",),
     ),
     Mutant(
         "values of assignments are not redacted",
@@ -23,8 +66,8 @@ IN_REDACTION = (
         "an assignment in the input of a call is redacted",
         "law 14",
         "redaction/entries.py::DeltaRedactor.take",
-        'redact_value(..., "keys")',
-        "redact_value(..., self._rule)",
+        'redact_value(delta.input, "keys")',
+        "redact_value(delta.input, self._rule)",
         ("tests/test_assignments.py::test_a_call_that_assigns_a_value_is_run",),
     ),
     Mutant(

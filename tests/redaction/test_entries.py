@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.decide.test_assembly import SPOKEN
 from tests.redaction.secrets_made import MADE, Chance
-from wakelog.decide.assembly import assemble_parts
+from wakelog.decide.assembly import assemble_parts, to_deltas
 from wakelog.decide.open_tool_calls import has_redaction_mark
 from wakelog.log.codec import encode
 from wakelog.log.content import (
@@ -133,7 +133,7 @@ def test_bound_parts_with_a_hit_are_unbound_or_dropped():
         Text(text=MARK),
         Text(text="fine"),
         Thinking(thinking=MARK),
-        ToolCall(id="2", name="write", input={"text": MARK}),
+        ToolCall(id="2", name="write", input={"text": MARK}, redacted=True),
         ToolCall(id="3", name="write", input={}),
         *clean,
     )
@@ -167,9 +167,13 @@ def test_bound_data_of_a_delta_is_redacted():
 
 
 def test_a_call_with_a_secret_is_marked():
-    """Law 14: the mark shows the decision table that the call may not be run."""
+    """Law 14: the decision table knows a call whose input held a secret from one in which the model quotes a mark."""
     (call,) = sieved([ToolCallDelta("t", "curl", {"headers": {"x": SAID}}, {"id": "fc"})])
-    assert call == ToolCallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None)
+    assert call == ToolCallDelta("t", "curl", {"headers": {"x": f"use {MARK} now"}}, None, redacted=True)
+    assert assemble_parts([call])[0].redacted
+    assert to_deltas(assemble_parts([call])) == [call]
+    (quoted,) = sieved([ToolCallDelta("t", "edit", {"old": MARK})])
+    assert not quoted.redacted
     assert has_redaction_mark(call.input)
     assert has_redaction_mark([{MARK: 1}])
     assert not has_redaction_mark({"command": "echo '[redacted: ]' [redacted]", "n": 1, "x": None})

@@ -191,7 +191,25 @@ def test_pieces_are_redacted_as_the_whole(text, cuts):
     for begin, end in pairwise(places):
         out += redactor.feed(text[begin:end])
         assert len(redactor.held) <= REACH
-    assert (out + redactor.end(), tuple(redactor.hits)) == (whole.text, whole.hits)
+    assert (out + redactor.end(), tuple(redactor.hits), tuple(redactor.spans)) == (whole.text, whole.hits, whole.spans)
+
+
+def test_spans_are_the_places_of_the_marks():
+    """Law 14: replacing each span by its mark gives the redacted text, also for a text that arrives in pieces."""
+    chance = Chance(3)
+    for word in WORDS:
+        before, secret, behind = next(iter(made(word)))
+        text = f"a {before}{secret}{behind}\nDB_PASSWORD={chance.some(LETTERS, 20)}1-\n{LONG * 3}"
+        text += f"{before}{secret}{behind} z"
+        redactor = Redactor()
+        said = "".join(redactor.feed(text[at : at + 7]) for at in range(0, len(text), 7)) + redactor.end()
+        assert redact(text).spans == tuple(redactor.spans)
+        assert redact(text).text == said
+        assert len(redactor.spans) == len(redactor.hits) >= 3
+        for span in reversed(redactor.spans):
+            text = text[: span.start] + span.mark + text[span.end :]
+        assert text == said
+    assert redact(LONG).spans == ()
 
 
 @given(text=TEXTS)

@@ -30,10 +30,12 @@ from wakelog.runtime.context_entry import (
     absent_servers_item,
     build_context_entry,
     store_declarations,
+    tool_declaration,
     with_environment,
 )
 from wakelog.runtime.live import LiveRuntime
 from wakelog.runtime.model_request import check_reasoning
+from wakelog.runtime.tool_declarations import approvals_error
 from wakelog.session import Session
 from wakelog.tools.function_tool import as_tools
 
@@ -94,6 +96,9 @@ class Agent(msgspec.Struct, frozen=True):
     def _check(self) -> None:
         """Raise `UsageError` for a policy that cannot be applied."""
         check_policy(self.policy)
+        error = approvals_error(self.policy, [*map(tool_declaration, as_tools(self.tools))], self.absent)
+        if error is not None:
+            raise error
         check_model_policy(*split_model(self.model), self.policy, self.params)
 
     def _context_entry(self, session: Session) -> ContextEntry:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from wakelog.app.addresses import Address, find_entry
-from wakelog.decide.policy import Approval, policy_in_force
+from wakelog.decide.policy import Approval, Policy, policy_in_force
 from wakelog.errors import NotFound, UsageError
 from wakelog.log.entry import ContextEntry, Origin
 from wakelog.log.entry import SessionHeader as SessionEntry
@@ -20,6 +20,7 @@ from wakelog.questions import Question, open_questions
 from wakelog.reading import read_session_header
 from wakelog.runtime.context_entry import with_policy
 from wakelog.runtime.model_request import declared_tools
+from wakelog.runtime.tool_declarations import ToolDeclarations
 from wakelog.session import Session
 from wakelog.writer import SessionWriter
 
@@ -86,8 +87,13 @@ def find_question(address: Address, opened: Session) -> Question:
 
 
 def allow_always(session: SessionWriter, tool: str) -> None:
-    """Let a tool run without approval from now on, if it needed approval before."""
-    if policy_in_force(branch_state(session.branch()).context).approval_of(tool) == "ask":
+    """Let a tool of a session run without approval from now on, if it needed approval before."""
+    context = branch_state(session.branch()).context
+    asks = policy_in_force(context).approval_of(tool) == "ask"
+    if (
+        asks
+        and ToolDeclarations(session.store.blobs).approvals_error(context, Policy(approvals={tool: "auto"})) is None
+    ):
         _set_approval(session, tool, "auto")
 
 

@@ -153,7 +153,8 @@ class _ToolNames:
 
     def _read(self, ref: BlobRef) -> list[str] | None:
         try:
-            declared: list[Mapping[str, Any]] = declared_tools(self._blobs, ref)
+            # The entry is named in the error only, which is not shown.
+            declared: list[Mapping[str, Any]] = declared_tools(self._blobs, ref, "")
         except WakelogError:
             return None
         return [str(tool.get("name", "")) for tool in declared]

@@ -35,6 +35,7 @@ from wakelog.runtime.context_entry import (
     ABSENT_SERVERS,
     Instructions,
     ModelInForce,
+    absent_servers,
     absent_servers_item,
     store_declarations,
     store_instructions,
@@ -43,6 +44,7 @@ from wakelog.runtime.context_entry import (
     with_policy,
 )
 from wakelog.runtime.model_request import blob_text, declared_tools
+from wakelog.runtime.tool_declarations import ToolDeclarations
 from wakelog.session import Session
 from wakelog.tools import BUILTIN_NAMES, builtin_tools
 from wakelog.tools.mcp import ServerPool, mcp_tools
@@ -137,7 +139,7 @@ def servers_to_ask(
         return _plan_new_session(overrides, agent=agent, cwd=cwd, quiet=True)[1].servers
     state = branch_state(session.branch())
     if state.context is not None:
-        return _absent_servers(state.context)
+        return absent_servers(state.context.environment)
     return _plan_unconfigured_session(session, state, overrides, quiet=True)[1].servers
 
 
@@ -237,7 +239,7 @@ def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools
     context = _adapt_to_model(_apply_overrides(session, state.context, overrides), state, provider, model)
     check_model_choice(ModelChoice(provider, model, context.params, overrides.resume))
     check_model_policy(provider, model, policy_in_force(context), context.params)
-    context = _add_reachable_servers(session, context, list_tools)
+    context = _with_known_approvals(session, _add_reachable_servers(session, context, list_tools), overrides)
     in_force = ModelInForce.of(open_configured_provider, provider, model)
     context = with_environment(context, cwd=session.tree.header.cwd, model=in_force)
     # Redacted before the comparison with the log, so that an unchanged entry is not written again.
@@ -248,6 +250,25 @@ def apply_settings(session: Session, overrides: Overrides, list_tools: ListTools
     if canonical_json(context) != canonical_json(state.context.without_envelope):
         _check_not_running(session)
         session.append(context)
+
+
+def _with_known_approvals(session: Session, context: ContextEntry, overrides: Overrides) -> ContextEntry:
+    """Return the settings. If they ask about a tool that does not exist, the configuration says which tools ask.
+
+    Nothing else can correct a name in the log of a session. `UsageError` if the configuration has such a name too.
+    """
+    tools, policy, header = ToolDeclarations(session.store.blobs), policy_in_force(context), session.tree.header
+    error = tools.approvals_error(context, policy)
+    if error is None:
+        return context
+    config = load_config(header.cwd, os.environ).require_valid()
+    configured = overrides.policy(plan_agent(config, header.agent or config.agent).policy)
+    policy = msgspec.structs.replace(policy, approval=configured.approval, approvals=configured.approvals)
+    error_in_config = tools.approvals_error(context, policy)
+    if error_in_config is not None:
+        raise error_in_config
+    notify(f"{error.message}; the session now has the approvals of the configuration")
+    return with_policy(context, policy)
 
 
 def configure_if_never_run(session: Session, decision: Decision | None) -> None:
@@ -302,6 +323,9 @@ def _apply_overrides(session: Session, before: ContextEntry, overrides: Override
         declared = declared_tools(blobs, context.tools, before.id)
         shipped = _make_tools(_tool_names(overrides), "", declared_profiles(declared))
         tools = (*shipped, *mcp_tools(declared, ServerPool()).values())
+        left_out = {tool.get("name") for tool in declared} - {tool.name for tool in tools} - {*TOOL_NAMES}
+        kept = {tool: how for tool, how in policy.approvals.items() if tool not in left_out}
+        policy = msgspec.structs.replace(policy, approvals=kept)
         context = msgspec.structs.replace(
             context, tools=store_declarations(session.store, tools, redacts=policy.redacts)
         )
@@ -314,16 +338,9 @@ def _apply_overrides(session: Session, before: ContextEntry, overrides: Override
     return with_policy(context, policy)
 
 
-def _absent_servers(context: ContextEntry) -> list[Mapping[str, Any]]:
-    """Return the MCP servers that the log records as absent."""
-    values = context.environment.get(ABSENT_SERVERS)
-    named = values if isinstance(values, list | tuple) else ()
-    return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
-
-
 def _add_reachable_servers(session: Session, context: ContextEntry, list_tools: ListTools) -> ContextEntry:
     """Return the context entry with the tools of servers that are reachable now; unchanged if there are none."""
-    absent = _absent_servers(context)
+    absent = absent_servers(context.environment)
     found = list_tools(absent, session.tree.header.cwd) if absent else ListedTools()
     if len(found.absent) == len(absent):
         return context

@@ -65,10 +65,17 @@ def _check_agent(settings: SettingsByPath, config: Config, name: str) -> Iterato
     for server in agent.mcp:
         if server not in config.mcp:
             yield _undefined(settings["agents", name, "mcp"], "server", server, list(config.mcp))
-    for tool in agent.approvals if not agent.mcp else ():
-        # The tools of an MCP server are unknown until it is queried; without a server only the built-in tools exist.
-        if tool not in TOOL_NAMES:
-            yield _undefined(settings["agents", name, "approvals", tool], "tool", tool, list(TOOL_NAMES))
+    for tool in agent.approvals:
+        if tool not in TOOL_NAMES and not _may_be_of_server(tool, agent.mcp):
+            names = [*TOOL_NAMES, *(f"mcp__{server}__TOOL" for server in agent.mcp)]
+            yield _undefined(settings["agents", name, "approvals", tool], "tool", tool, names)
+
+
+def _may_be_of_server(tool: str, servers: Iterable[str]) -> bool:
+    """Return whether a tool may belong to one of these MCP servers; which tools they have is known when they run."""
+    from wakelog.tools.mcp.conversion import may_be_tool_of  # noqa: PLC0415 - few configurations need it
+
+    return any(may_be_tool_of(server, tool) for server in servers)
 
 
 def _check_server(settings: SettingsByPath, server: McpConfig, name: str) -> Iterator[Mistake]:

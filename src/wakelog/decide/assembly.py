@@ -66,10 +66,11 @@ class ReplyDraft:
                 self._thinking_pieces.append(thinking)
                 if signature is not None or bound is not None:
                     self._end_thinking(signature, bound)
-            case ToolCallDelta(wanted, name, given, bound):
+            case ToolCallDelta(wanted, name, given, bound, redacted):
                 self._end_text()
                 self._end_thinking()
-                self._parts.append(ToolCall(id=self._ids.unique(wanted), name=name, input=given, bound=bound))
+                call_id = self._ids.unique(wanted)
+                self._parts.append(ToolCall(id=call_id, name=name, input=given, bound=bound, redacted=redacted))
 
     @property
     def content(self) -> tuple[AnyPart, ...]:
@@ -236,7 +237,7 @@ def to_deltas(parts: Iterable[AnyPart]) -> list[ContentDelta]:
             case Thinking():
                 pieces.append(ThinkingDelta(part.thinking, part.signature, part.bound))
             case ToolCall():
-                pieces.append(ToolCallDelta(part.id, part.name, part.input, part.bound))
+                pieces.append(ToolCallDelta(part.id, part.name, part.input, part.bound, part.redacted))
     return pieces
 
 

@@ -1,12 +1,12 @@
 """Input and output of `decide`: the snapshot of a session, and the decisions that `runtime/wake.py` carries out."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import AttentionResolved, Queued
+from wakelog.log.entry import AttentionResolved, ContextEntry, Queued
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.losses import Losses
@@ -110,9 +110,9 @@ class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
 
 
 class FailTurn(msgspec.Struct, frozen=True, tag=True):
-    """End the turn, because it has reached a limit of the policy."""
+    """End the turn, because it has reached a limit of the policy, or the approvals of the policy cannot be applied."""
 
-    reason: Literal["steps", "faults"]
+    reason: Literal["steps", "faults", "approvals"]
     message: str
 
 
@@ -135,8 +135,35 @@ Decision: TypeAlias = (
 )
 
 
+class DeclaredTools(Protocol):
+    """What the rules ask about the tools in force, which are declared in a blob of the `context` entry."""
+
+    def accepts_marks(self, context: ContextEntry | None, tool: str) -> bool:
+        """Return whether a tool can be called with a redaction mark that the model quotes."""
+        ...
+
+    def approvals_fault(self, context: ContextEntry | None, policy: Policy) -> str:
+        """Return why the approvals of a policy cannot be applied to the tools; empty if they can."""
+        ...
+
+
+class UndeclaredTools:
+    """`DeclaredTools` where the declarations are not read: no tool accepts marks, and approvals are not checked."""
+
+    def accepts_marks(self, context: ContextEntry | None, tool: str) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
+
+    def approvals_fault(self, context: ContextEntry | None, policy: Policy) -> str:  # noqa: ARG002
+        """Return an empty text."""
+        return ""
+
+
+UNDECLARED_TOOLS = UndeclaredTools()
+
+
 class Snapshot(msgspec.Struct, frozen=True):
-    """Input of the rules: the tree, the head branch with its state and open work, policy, time and channels."""
+    """Input of the rules: the tree, the head branch with its state and open work, policy, time, channels and tools."""
 
     tree: Tree
     branch: Branch
@@ -145,9 +172,17 @@ class Snapshot(msgspec.Struct, frozen=True):
     policy: Policy
     now_ms: int
     channels: frozenset[str]
+    tools: DeclaredTools = UNDECLARED_TOOLS
 
 
-def take_snapshot(tree: Tree, now_ms: int, channels: frozenset[str], *, new_worker: bool = False) -> Snapshot:
+def take_snapshot(
+    tree: Tree,
+    now_ms: int,
+    channels: frozenset[str],
+    *,
+    new_worker: bool = False,
+    tools: DeclaredTools = UNDECLARED_TOOLS,
+) -> Snapshot:
     """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
     branch = tree.branch()
     state = branch_state(branch)
@@ -159,7 +194,7 @@ def take_snapshot(tree: Tree, now_ms: int, channels: frozenset[str], *, new_work
         queue=queue_at_head(tree, open_work.queue),
         interrupted=_not_followed(tree, branch, open_work.interrupted),
     )
-    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context), now_ms, channels)
+    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context), now_ms, channels, tools)
 
 
 def _not_followed(tree: Tree, branch: Branch, call_id: str | None) -> str | None:

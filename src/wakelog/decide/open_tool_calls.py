@@ -4,7 +4,8 @@ Rule 1 (law 6, never twice): where the log cannot prove that a tool has not star
 that may not be repeated is not run again.
 Rule 2 (law 7, one result per open tool call): every rule leads to exactly one result, at once or after a person
 decides.
-Rule 3: a tool call from whose input redaction has removed a secret is not run: it would not do what was requested.
+Rule 3: a tool call from whose input redaction has removed a secret is not run: it would not do what was requested. One
+in which the model quotes a mark that it has read runs only if the tool is declared to understand marks.
 """
 
 import re
@@ -22,14 +23,15 @@ from wakelog.log.integrity import is_intact_from
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.pending import OpenToolCall
 
-_REDACTION_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+REDACTION_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
+"""The marks that stand for secrets, those of earlier versions included."""
 
 
 def has_redaction_mark(value: Any) -> bool:
-    """Whether a tool input contains a redaction mark: running the tool with it would not do what was requested."""
+    """Whether a JSON value contains a redaction mark: used as it is, it would not do what was requested."""
     match value:
         case str():
-            return _REDACTION_MARK.search(value) is not None
+            return REDACTION_MARK.search(value) is not None
         case dict():
             return any(has_redaction_mark(key) or has_redaction_mark(each) for key, each in value.items())
         case list() | tuple():
@@ -151,10 +153,22 @@ def _copied(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
 
 
 def _redacted(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
-    is_lost = (
-        snapshot.policy.redacts and not open_call.may_have_started and has_redaction_mark(open_call.tool_call.input)
-    )
-    return _settle(open_call, "denied", wording.REDACTED) if is_lost else None
+    call = open_call.tool_call
+    if open_call.may_have_started:
+        return None
+    if call.redacted:
+        return _settle(open_call, "denied", wording.REDACTED)
+    if not snapshot.policy.redacts or not has_redaction_mark(call.input):
+        return None
+    accepts_marks = snapshot.tools.accepts_marks(snapshot.state.context, call.name)
+    return None if accepts_marks else _settle(open_call, "denied", wording.QUOTED_MARK)
+
+
+def _unapprovable(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
+    if open_call.may_have_started:
+        return None
+    fault = snapshot.tools.approvals_fault(snapshot.state.context, snapshot.policy)
+    return _settle(open_call, "denied", wording.UNKNOWN_APPROVALS.format(fault=fault)) if fault else None
 
 
 def _decided(snapshot: Snapshot, open_call: OpenToolCall) -> CallDecision:
@@ -270,9 +284,16 @@ TOOL_CALL_RULES = (
     ToolCallRule("call copied", "has a result on another branch", "SettleToolCall with a copy of that result", _copied),
     ToolCallRule(
         "call redacted",
-        "a secret was redacted in its input, and it was not started",
+        "was not started, and a secret was redacted in its input, or the input quotes a redaction mark and the tool is "
+        "not declared to accept marks",
         "SettleToolCall (denied); never run",
         _redacted,
+    ),
+    ToolCallRule(
+        "call unapprovable",
+        "was not started, and the policy names a tool in `approvals` that does not exist",
+        "SettleToolCall (denied); the rule `approvals` then ends the turn",
+        _unapprovable,
     ),
     ToolCallRule(
         "call decided", "a person has decided about it", "RunTools, or SettleToolCall with the decision", _decided

@@ -2,7 +2,8 @@
 
 Rule 1: all decisions are made here. Starting a session, continuing it and recovering it after a crash are the same
 function over the same log (law 15: one entry point).
-Rule 2: the input of a rule is the log, the policy in force, the time, and the set of reachable channels. Nothing else.
+Rule 2: the input of a rule is the log with its declared tools, the policy in force, the time, and the set of reachable
+channels. Nothing else.
 Rule 3: open tool calls are decided one by one. The decision is to wait only if no open tool call can proceed.
 `docs/decide.md` is printed from `DECISION_RULES`; the case table of the tests covers every rule.
 """
@@ -15,11 +16,13 @@ from wakelog.decide import wording
 from wakelog.decide.compaction import can_keep_from, is_compaction_exhausted, plan_compaction
 from wakelog.decide.damage import decide_damage
 from wakelog.decide.decisions import (
+    UNDECLARED_TOOLS,
     Await,
     CallModel,
     CancelTurn,
     Compact,
     Decision,
+    DeclaredTools,
     FailTurn,
     Idle,
     RecoverReply,
@@ -61,13 +64,20 @@ class Verdict(msgspec.Struct, frozen=True):
     snapshot: Snapshot
 
 
-def decide(tree: Tree, now_ms: int, channels: frozenset[str] = frozenset(), *, new_worker: bool = False) -> Verdict:
+def decide(
+    tree: Tree,
+    now_ms: int,
+    channels: frozenset[str] = frozenset(),
+    *,
+    new_worker: bool = False,
+    tools: DeclaredTools = UNDECLARED_TOOLS,
+) -> Verdict:
     """Decide the next step at the head of a session.
 
     `channels` names the channels that can be reached. `new_worker` decides for a worker that has yet to attach, for
-    which earlier send failures do not count.
+    which earlier send failures do not count. `tools` reads the declarations of the tools in force.
     """
-    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, new_worker=new_worker)))
+    return or_retry_delivery(_first_match(take_snapshot(tree, now_ms, channels, new_worker=new_worker, tools=tools)))
 
 
 def or_retry_delivery(verdict: Verdict) -> Verdict:
@@ -156,6 +166,13 @@ def _faulted(snapshot: Snapshot) -> Decision | None:
     return Await(until_ms=until_ms) if snapshot.now_ms < until_ms else _model_call_or_compaction(snapshot)
 
 
+def _unknown_approvals(snapshot: Snapshot) -> Decision | None:
+    if not (snapshot.pending.interrupted or snapshot.state.ends_in in ("prompt", "result", "faulted")):
+        return None
+    fault = snapshot.tools.approvals_fault(snapshot.state.context, snapshot.policy)
+    return FailTurn("approvals", fault) if fault else None
+
+
 def _compaction_requested(snapshot: Snapshot) -> Decision | None:
     if snapshot.pending.interrupted or snapshot.state.ends_in == "faulted":
         # An interrupted reply or a retryable fault is handled first; a turn that has failed for good does not block.
@@ -212,6 +229,12 @@ DECISION_RULES = (
     ),
     Rule("cancel", "has a turn in progress that a person has asked to cancel", "CancelTurn", _cancel_requested),
     Rule("open calls", "has open tool calls", "decide each by the rules below", _open_tool_calls),
+    Rule(
+        "approvals",
+        "has a turn in progress, and the policy names a tool in `approvals` that does not exist",
+        "FailTurn",
+        _unknown_approvals,
+    ),
     Rule(
         "damage",
         "has lost entries since its last compaction, and a model call comes next",

@@ -46,6 +46,12 @@ REDACTED = (
     "Not run: the call held a secret, which is not written down; what stands in its place would do something else. "
     "Let the tool take it from the environment or from a file."
 )
+QUOTED_MARK = (
+    "Not run: the call holds a redaction mark, which stands for a value that is not written down, and this tool would "
+    "take the mark as text. In a file, change the text around the value with edit; or let the tool take the value from "
+    "the environment or from a file."
+)
+UNKNOWN_APPROVALS = "Not run: {fault}"
 NO_SUCH_TOOL = "There is no tool {name!r}."
 OUTPUT_SO_FAR = "\n\nIt had put out:\n{shown}"
 PARTS_LEFT_OUT = "[… reasoning and tool calls of this interrupted reply left out: they do not fit into one entry …]"

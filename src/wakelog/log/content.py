@@ -69,12 +69,16 @@ class Audio(Part, frozen=True, kw_only=True, tag="audio"):
 
 
 class ToolCall(Part, frozen=True, kw_only=True, tag="toolCall"):
-    """A tool call in a reply. `id` is unique only within that reply."""
+    """A tool call in a reply. `id` is unique only within that reply.
+
+    `redacted` says that a secret in the input was replaced by a mark. A mark without it was written by the model.
+    """
 
     id: str
     name: str
     input: Any = None
     bound: JsonObject | None = None
+    redacted: bool = False
 
 
 class UnknownPart(Part, frozen=True, kw_only=True, tag="unknown"):
@@ -196,12 +200,13 @@ class ThinkingDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="thinki
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
-    """A complete tool call."""
+    """A complete tool call. `redacted` says that a secret in the input was replaced by a mark."""
 
     id: str
     name: str
     input: Any = None
     bound: JsonObject | None = None
+    redacted: bool = False
 
 
 class Finished(msgspec.Struct, frozen=True, tag="finished"):

@@ -11,6 +11,7 @@ import msgspec
 
 from wakelog.log.content import Delta, Media
 from wakelog.log.entry import ReplayMode
+from wakelog.redaction.redactor import SecretSpan
 
 # ── runtime ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,7 +89,8 @@ def _discard_output(_: str) -> None:
 class ToolInvocation(msgspec.Struct, frozen=True):
     """One tool call. (reply id, tool call id) is the key of its receipt, the same for every attempt.
 
-    `intent` is what `prepare` returned before the tool started; `show` receives live output.
+    `intent` is what `prepare` returned before the tool started; `show` receives live output. `find_secrets` returns the
+    secrets of a text that the model sees as marks, in order; None if nothing is redacted.
     """
 
     reply_id: str
@@ -97,6 +99,7 @@ class ToolInvocation(msgspec.Struct, frozen=True):
     attempt: int = 1
     intent: Mapping[str, Any] = {}
     show: Callable[[str], None] = _discard_output
+    find_secrets: Callable[[str], tuple[SecretSpan, ...]] | None = None
 
 
 class HookContext(msgspec.Struct, frozen=True):
@@ -127,6 +130,7 @@ ReceiptAnswer: TypeAlias = ToolOutcome | Literal["not begun", "cannot say"]
 class Tool(Protocol):
     """An action available to an agent. `replay` says what to do if it is unknown whether the tool ran.
 
+    A tool that understands redaction marks has `accepts_marks = True`; any other is not run with a mark in its input.
     Failures outside wakelog are returned as a `ToolOutcome`; a tool raises nothing.
     """
 

@@ -168,7 +168,7 @@ def _redacted_copy(body: _Body, rule: RedactMode) -> _Body:
         value = getattr(body, name)
         if value and (clean := _redact_field(value, "keys" if name in by_keys else rule)) is not value:
             changed[name] = clean
-    return msgspec.structs.replace(body, **{**changed, **_without_bound(body)}) if changed else body
+    return msgspec.structs.replace(body, **{**changed, **_effects(body, changed)}) if changed else body
 
 
 def redact_identity(name: str, rule: RedactMode = "assignments") -> str:
@@ -222,9 +222,14 @@ def _is_signed(part: msgspec.Struct) -> bool:
     return isinstance(part, Thinking) and (part.signature is not None or part.bound is not None)
 
 
-def _without_bound(part: msgspec.Struct) -> dict[str, None]:
-    """Return the change that drops `bound` from a redacted part: providers accept it only with the original text."""
-    return {"bound": None} if isinstance(part, Text | ToolCall) else {}
+def _effects(part: msgspec.Struct, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what else changes in a redacted part. Providers accept `bound` only with the original text."""
+    match part:
+        case Text():
+            return {"bound": None}
+        case ToolCall(redacted=redacted):
+            return {"bound": None, "redacted": redacted or "input" in changed}
+    return {}
 
 
 class DeltaRedactor:
@@ -254,8 +259,9 @@ class DeltaRedactor:
                 self._thought = Redactor(self._rule) if is_last else self._thought
                 return given
         # A tool call with a mark in its input is not run: only keys are redacted in it (`KEYS_ONLY`).
-        (name, given, _), hits = redact_value((delta.name, delta.input, delta.bound), "keys")
-        call = ToolCallDelta(delta.id, name, given, None) if hits else delta
+        given, secrets = redact_value(delta.input, "keys")
+        (name, _), hits = redact_value((delta.name, delta.bound), "keys")
+        call = ToolCallDelta(delta.id, name, given, None, bool(secrets)) if secrets or hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
     def end(self) -> list[ContentDelta]:

@@ -23,11 +23,20 @@ from wakelog.redaction.scanner import SHORT_TEXT_CHARS, Finder, Position
 from wakelog.redaction.shapes import Shape
 
 
+class SecretSpan(msgspec.Struct, frozen=True):
+    """The place of a secret in a text, and the mark that replaces it."""
+
+    start: int
+    end: int
+    mark: str
+
+
 class Redacted(msgspec.Struct, frozen=True):
-    """A text without its secrets, and the words (kinds) of the secrets that were in it."""
+    """A text without its secrets, the words (kinds) of the secrets that were in it, and their places, in order."""
 
     text: str
     hits: tuple[str, ...] = ()
+    spans: tuple[SecretSpan, ...] = ()
 
 
 @cache
@@ -54,7 +63,10 @@ class Redactor:
         # Positions before `_at` where a name begins whose value is not decided yet.
         self._names: list[int] = []
         self._within: Shape | None = None
+        # The number of characters before `_seen`.
+        self._dropped = 0
         self.hits: list[str] = []
+        self.spans: list[SecretSpan] = []
 
     @property
     def held(self) -> str:
@@ -127,6 +139,9 @@ class Redactor:
         kept = redact(self._seen[hit.start : hit.secret], "keys")
         given += (self._seen[self._at : hit.start], kept.text, hit.shape.mark)
         self.hits += (*kept.hits, hit.shape.kind)
+        start, secret = self._dropped + hit.start, self._dropped + hit.secret
+        self.spans += [SecretSpan(start + span.start, start + span.end, span.mark) for span in kept.spans]
+        self.spans.append(SecretSpan(secret, self._dropped + hit.end, hit.shape.mark))
         self._at, self._within = hit.end, hit.shape
 
     def _leave(self, *, final: bool) -> bool:
@@ -137,6 +152,7 @@ class Redactor:
         found = self._within.more.match(self._seen, self._at)
         assert found is not None
         self._at = self._floor = min(found.end(), end)
+        self.spans[-1] = msgspec.structs.replace(self.spans[-1], end=self._dropped + self._at)
         is_cut_escape = self._within.escapes and self._seen[self._at :] == "\\"
         if not final and (self._at == end or is_cut_escape):
             return False
@@ -148,6 +164,7 @@ class Redactor:
         begin = self._at - self._finder.lookback
         if begin > 0:
             self._seen = self._seen[begin:]
+            self._dropped += begin
             self._at -= begin
             self._floor = max(0, self._floor - begin)
             self._names = [place - begin for place in self._names]
@@ -186,7 +203,7 @@ def redact(text: str, rule: RedactMode = "assignments") -> Redacted:
     if not holds_secret(text, rule):
         return Redacted(text)
     redactor = Redactor(rule)
-    return Redacted(redactor.end(text), tuple(redactor.hits))
+    return Redacted(redactor.end(text), tuple(redactor.hits), tuple(redactor.spans))
 
 
 def holds_assignment(value: Mapping[Any, Any], rule: RedactMode = "assignments") -> bool:

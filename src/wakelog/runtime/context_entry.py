@@ -245,6 +245,13 @@ def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = T
     return store.blobs.put(canonical_json(declared), "application/json")
 
 
+def absent_servers(environment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the MCP servers that an environment records as absent."""
+    values = environment.get(ABSENT_SERVERS)
+    named = values if isinstance(values, list | tuple) else ()
+    return [value for value in named if isinstance(value, Mapping) and isinstance(value.get("name"), str)]
+
+
 def absent_servers_item(servers: Sequence[Mapping[str, Any]], *, redacts: bool = True) -> dict[str, Any]:
     """Return the environment item that lists unavailable MCP servers; empty if there are none."""
     values: Any = [dict(server) for server in servers]
@@ -255,7 +262,13 @@ def tool_declaration(tool: Tool) -> Mapping[str, Any]:
     """Return the declaration of a tool for the model and the log, with the data needed to restore it on wake."""
     if isinstance(tool, McpTool | SubagentTool):
         return tool.declared()
-    return {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
+    declared = {"name": tool.name, "description": tool.description, "schema": tool.schema, "replay": tool.replay}
+    return declared | ({"acceptsMarks": True} if accepts_marks(tool) else {})
+
+
+def accepts_marks(tool: Tool) -> bool:
+    """Return whether a tool may be called with a redaction mark that the model quotes."""
+    return getattr(tool, "accepts_marks", False) is True
 
 
 def with_policy(entry: ContextEntry, policy: Policy) -> ContextEntry:

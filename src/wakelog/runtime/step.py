@@ -25,9 +25,9 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports.runtime import Tool
 from wakelog.ports.stores import Lease
 from wakelog.projections.branch_state import BranchState
-from wakelog.redaction.redactor import redact
+from wakelog.redaction.redactor import SecretSpan, redact
 from wakelog.runtime.interface import Runtime
-from wakelog.runtime.model_request import declared_tools
+from wakelog.runtime.tool_declarations import ToolDeclarations
 from wakelog.session import Session
 
 
@@ -43,6 +43,9 @@ class Step:
         self.branch: Branch = verdict.snapshot.branch
         self.state: BranchState = verdict.snapshot.state
         self.decided_at_seq = session.last_seq
+        tools = verdict.snapshot.tools
+        # Those that the decision has read already.
+        self._declarations = tools if isinstance(tools, ToolDeclarations) else ToolDeclarations(runtime.store.blobs)
         assert self.branch.tip is not None
         self.tip = self.branch.tip.id
         self.has_written = False
@@ -64,8 +67,7 @@ class Step:
 
     def tool_declarations(self) -> Sequence[Mapping[str, Any]]:
         """Return the declarations of the tools in force."""
-        entry = self.state.context
-        return declared_tools(self.runtime.store.blobs, entry.tools, entry.id) if entry is not None else ()
+        return self._declarations.of(self.state.context)
 
     def available_tools(self) -> Mapping[str, Tool]:
         """Return the available tools by name."""
@@ -94,6 +96,10 @@ class Step:
     def without_secrets(self, text: str) -> str:
         """Return a text from outside with its secrets redacted."""
         return redact(text, self.redact).text
+
+    def find_secrets(self, text: str) -> tuple[SecretSpan, ...]:
+        """Return the secrets of a text from outside, which the log shows as marks."""
+        return redact(text, self.redact).spans
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
@@ -143,7 +149,8 @@ class Step:
 
 def decide_now(runtime: Runtime, session: Session, *, new_worker: bool = False) -> Verdict:
     """Return what is to be done in a session now: by the worker that holds it, or by a new worker."""
-    return decide(session.tree, runtime.clock.now_ms(), runtime.channel_names, new_worker=new_worker)
+    tools = ToolDeclarations(runtime.store.blobs)
+    return decide(session.tree, runtime.clock.now_ms(), runtime.channel_names, new_worker=new_worker, tools=tools)
 
 
 def elapsed_since(entry: Entry, now_ms: int) -> int:

@@ -10,7 +10,7 @@ import msgspec
 
 from wakelog.decide import wording
 from wakelog.decide.decisions import Await, Idle
-from wakelog.decide.policy import policy_in_force, redact_mode
+from wakelog.decide.policy import Approval, Policy, policy_in_force, redact_mode
 from wakelog.errors import Conflict, NotFound, Untrusted, WakelogError
 from wakelog.log.codec import canonical_json
 from wakelog.log.content import Prompt, Text
@@ -19,12 +19,13 @@ from wakelog.log.tree import Branch
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.ports.stores import Blobs
 from wakelog.runtime.checks import check_files, check_provider
-from wakelog.runtime.context_entry import ModelInForce, build_context_entry, with_environment
+from wakelog.runtime.context_entry import ModelInForce, absent_servers, build_context_entry, with_environment
 from wakelog.runtime.interface import Runtime, SubagentTask
 from wakelog.runtime.model_request import declared_tools
 from wakelog.runtime.step import decide_now
 from wakelog.runtime.wake import WakeReport, check_first_decision, is_waiting, wake
 from wakelog.session import Session
+from wakelog.tools.mcp.conversion import may_be_tool_of
 from wakelog.tools.subagent import SUBAGENT_NAME, SubagentProfile
 
 
@@ -75,8 +76,9 @@ def _child_settings(context: ContextEntry) -> ContextEntry:
 def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
-    policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
     tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools, sender.id))
+    policy = policy_in_force(ContextEntry(policy=other.policy))
+    policy = msgspec.structs.replace(policy, children=depth, approvals=_approvals(other, policy, tools, sender))
     settings = build_context_entry(
         blobs,
         cwd=cwd,
@@ -99,6 +101,19 @@ def _tools_of_other_agent(other: SubagentProfile, sender: Sequence[Mapping[str, 
     same = {tool.get("name"): tool for tool in sender if tool.get("name") == SUBAGENT_NAME}
     own = [same.get(tool.get("name"), tool) for tool in other.tools]
     return [*own, *(tool for tool in sender if _server_name(tool) in other.servers)]
+
+
+def _approvals(
+    other: SubagentProfile, policy: Policy, tools: Sequence[Mapping[str, Any]], sender: ContextEntry
+) -> dict[str, Approval]:
+    """Return the approvals of another agent, without those for tools of servers that the parent does not have."""
+    known = {*map(_server_name, tools), *(server["name"] for server in absent_servers(sender.environment))}
+    missing = [server for server in other.servers if server not in known]
+    return {
+        name: how
+        for name, how in policy.approvals.items()
+        if not any(may_be_tool_of(server, name) for server in missing)
+    }
 
 
 def _server_name(tool: Mapping[str, Any]) -> Any:

@@ -28,6 +28,7 @@ from wakelog.providers import split_model
 from wakelog.recording.tool_runs import result_of_run
 from wakelog.redaction.entries import redacting_show
 from wakelog.runtime.actions import ask_person, settle_tool_call
+from wakelog.runtime.context_entry import accepts_marks
 from wakelog.runtime.interface import SubagentTask
 from wakelog.runtime.step import Step, cancel_all_and_wait, cancel_and_wait, elapsed_since, write_cancelled
 from wakelog.tools.subagent import SubagentTool, declared_profiles
@@ -131,7 +132,7 @@ async def check_receipt(step: Step, decision: CheckReceipt) -> None:
         raise tools.missing_tool_error(call)
     # A redacted intent is not the one that the tool was started with, so a receipt for it proves nothing.
     is_lost = step.policy.redacts and has_redaction_mark(call.intent)
-    answer = "cannot say" if is_lost else await tool.receipt(_invocation(call, call.starts, call.intent))
+    answer = "cannot say" if is_lost else await tool.receipt(_invocation(step, call, call.starts, call.intent))
     if isinstance(answer, ToolOutcome):
         _write_result(step, call, answer, None)
     elif answer == "not begun":
@@ -158,7 +159,14 @@ class _ToolSet:
         tool = self.available.get(name)
         if open_call.child_session is not None or (name in self.declared and isinstance(tool, SubagentTool)):
             return child_error(self._step, open_call)
-        return self.missing_tool_error(open_call) if name in self.declared and tool is None else None
+        return self.missing_tool_error(open_call) if name in self.declared and not self._can_run(open_call) else None
+
+    def _can_run(self, open_call: OpenToolCall) -> bool:
+        """Return whether the tool is available; with a mark in the input it must also accept marks, as it declares."""
+        tool = self.available.get(open_call.tool_call.name)
+        if tool is None or not self._step.redacts:
+            return tool is not None
+        return accepts_marks(tool) or not has_redaction_mark(open_call.tool_call.input)
 
     def missing_tool_error(self, open_call: OpenToolCall) -> NotFound:
         """Return the error for a call whose tool is not available here."""
@@ -194,10 +202,10 @@ async def _start(step: Step, tools: _ToolSet, open_call: OpenToolCall) -> _Runni
         return None
     if isinstance(tool, SubagentTool):
         return _start_child(step, open_call)
-    intent = await tool.prepare(_invocation(open_call, open_call.starts + 1))
+    intent = await tool.prepare(_invocation(step, open_call, open_call.starts + 1))
     started = step.write(_tool_started_body(open_call, tool, intent), about=open_call.reply_id)
     given = msgspec.structs.replace(
-        _invocation(open_call, open_call.starts + 1, intent), show=_output_writer(step, started)
+        _invocation(step, open_call, open_call.starts + 1, intent), show=_output_writer(step, started)
     )
     return _RunningTool(open_call, asyncio.create_task(_run_tool(tool, given)), started)
 
@@ -223,9 +231,18 @@ def _tool_started_body(open_call: OpenToolCall, tool: Tool, intent: Mapping[str,
     )
 
 
-def _invocation(open_call: OpenToolCall, attempt: int, intent: Mapping[str, Any] | None = None) -> ToolInvocation:
-    given = open_call.tool_call.input if isinstance(open_call.tool_call.input, dict) else {}
-    return ToolInvocation(open_call.reply_id, open_call.tool_call.id, given, attempt, intent or {})
+def _invocation(
+    step: Step, open_call: OpenToolCall, attempt: int, intent: Mapping[str, Any] | None = None
+) -> ToolInvocation:
+    call, given = open_call.tool_call, open_call.tool_call.input
+    return ToolInvocation(
+        open_call.reply_id,
+        call.id,
+        given if isinstance(given, dict) else {},
+        attempt,
+        intent or {},
+        find_secrets=step.find_secrets if step.redacts else None,
+    )
 
 
 def _output_writer(step: Step, started: Entry) -> Any:

@@ -34,6 +34,7 @@ from wakelog.projections.context import build_context, group_starts
 from wakelog.projections.pending import is_turn_open, pending
 from wakelog.runtime.checks import check_files, check_model
 from wakelog.runtime.interface import Runtime
+from wakelog.runtime.tool_declarations import ToolDeclarations
 from wakelog.runtime.wake import wake
 from wakelog.session import Session
 
@@ -67,10 +68,16 @@ def retry_turn(session: Session) -> Entry:
     """Move the head back before the failures of the last turn, so that the next worker tries it again.
 
     Settings that were changed since then are copied and apply to the retry. Other entries after the failures stay on
-    the old branch. `Conflict` if the last turn did not fail.
+    the old branch. `Conflict` if the last turn did not fail. `UsageError` if a name in the approvals would
+    make it fail again.
     """
-    if not has_failed_turn(session):
+    state = branch_state(session.branch())
+    if state.ends_in != "failed":
         raise Conflict(f"the last turn of {session.name} did not fail", hint="append a message, or wake the session")
+    policy = policy_in_force(state.context)
+    error = ToolDeclarations(session.store.blobs).approvals_error(state.context, policy)
+    if error is not None:
+        raise error
     # The failures may be older than the last compaction, and so not in the part of the log that a session loads.
     nodes = session.read().tree.branch().nodes
     first = _first_failure(nodes)

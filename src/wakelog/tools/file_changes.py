@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, ParamSpec
 
 import msgspec
 
@@ -26,6 +26,7 @@ from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.tools.files import WorkingDirectory, is_binary, open_regular_file, printable_name, reporting_os_errors
 from wakelog.tools.function_tool import FunctionTool, tool
+from wakelog.tools.marked_text import FindSecrets, replace_text
 
 _CHANGE_LOCK = threading.Lock()
 _P = ParamSpec("_P")
@@ -58,17 +59,20 @@ def write_tool(directory: WorkingDirectory) -> FunctionTool:
             path: The file, relative to the working directory.
             content: All of its text.
         """
-        return await _run_to_completion(_apply, call, _plan_write, directory, path, content)
+        plan = functools.partial(_plan_write, directory, path, content)
+        return await _run_to_completion(_apply, call, directory, plan)
 
-    return _with_receipts(write, functools.partial(_plan_write, directory))
+    return _with_receipts(write, lambda call: _plan_write(directory, **call.arguments))
 
 
 def edit_tool(directory: WorkingDirectory) -> FunctionTool:
-    """Create the `edit` tool, which replaces a piece of a file."""
+    """Create the `edit` tool, which replaces a piece of a file. Redaction marks are explained in `marked_text.py`."""
 
-    @tool(replay="receipt")
+    @tool(replay="receipt", accepts_marks=True)
     async def edit(path: str, old: str, new: str, call: ToolInvocation, *, all: bool = False) -> ToolOutcome:  # noqa: A002
         """Replaces a piece of text in a file. The old text must stand in it to the letter, and only once.
+        A mark such as [redacted: assignment] in it stands for a value that is not shown; in the new text it keeps that
+        value.
 
         Args:
             path: The file, relative to the working directory.
@@ -76,17 +80,18 @@ def edit_tool(directory: WorkingDirectory) -> FunctionTool:
             new: The text to put in its place.
             all: Replace every occurrence instead of the only one.
         """
-        return await _run_to_completion(_apply, call, _plan_edit, directory, path, old, new, all=all)
+        plan = functools.partial(_plan_edit, directory, path, old, new, all=all, find_secrets=call.find_secrets)
+        return await _run_to_completion(_apply, call, directory, plan)
 
-    return _with_receipts(edit, functools.partial(_plan_edit, directory))
+    return _with_receipts(edit, lambda call: _plan_edit(directory, **call.arguments, find_secrets=call.find_secrets))
 
 
-def _with_receipts(file_tool: FunctionTool, plan: Callable[..., Change]) -> FunctionTool:
+def _with_receipts(file_tool: FunctionTool, plan: Callable[[ToolInvocation], Change]) -> FunctionTool:
     """Add `prepare` (returns the plan as the intent) and `receipt` (inspects the file) to a tool."""
 
     @file_tool.prepare
     def prepare(call: ToolInvocation) -> Mapping[str, Any]:
-        return msgspec.structs.asdict(plan(**call.arguments).intent)
+        return msgspec.structs.asdict(plan(call).intent)
 
     file_tool.receipt(_receipt)
     return file_tool
@@ -113,30 +118,24 @@ def _plan_write(place: WorkingDirectory, path: str, content: str) -> Change:
     return _make_change(real_path, before, after, summary)
 
 
-def _plan_edit(place: WorkingDirectory, path: str, old: str, new: str, *, all: bool = False) -> Change:  # noqa: A002
+def _plan_edit(
+    place: WorkingDirectory,
+    path: str,
+    old: str,
+    new: str,
+    *,
+    all: bool = False,  # noqa: A002
+    find_secrets: FindSecrets | None = None,
+) -> Change:
     real_path = place.resolve(path)
     before = _current_content(real_path, path)
     if before is None:
         raise UsageError(f"cannot edit {printable_name(path)}: there is no such file")
-    text = _decode_text(before, path)
-    count = _count_matches(text, old, path, many=all)
-    times = "one place" if count == 1 else f"{count:,} places"
-    return _make_change(
-        real_path, before, text.replace(old, new).encode(), f"changed {times} in {place.display_path(real_path)}"
+    edited = replace_text(
+        _decode_text(before, path), old, new, name=printable_name(path), many=all, find_secrets=find_secrets
     )
-
-
-def _count_matches(text: str, old: str, path: str, *, many: bool) -> int:
-    """Return how often the old text occurs in the file; `UsageError` if never, or more than once without `many`."""
-    if not old:
-        raise UsageError("the old text is empty: use write to make a file")
-    count = text.count(old)
-    if count == 0:
-        crlf = "; the file's lines end in CRLF" if old.replace("\n", "\r\n") in text else ""
-        raise UsageError(f"the old text does not stand in {printable_name(path)}{crlf}")
-    if count > 1 and not many:
-        raise UsageError(f"the old text stands {count:,} times in {printable_name(path)}: give more of it, or set all")
-    return count
+    times = "one place" if edited.count == 1 else f"{edited.count:,} places"
+    return _make_change(real_path, before, edited.text.encode(), f"changed {times} in {place.display_path(real_path)}")
 
 
 def _make_change(path: str, before: bytes | None, after: bytes, summary: str) -> Change:
@@ -172,16 +171,10 @@ def _decode_text(content: bytes, path: str) -> str:
 # ── making a change ──────────────────────────────────────────────────────────────────────────────
 
 
-def _apply(
-    call: ToolInvocation,
-    plan: Callable[Concatenate[WorkingDirectory, _P], Change],
-    place: WorkingDirectory,
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> ToolOutcome:
+def _apply(call: ToolInvocation, place: WorkingDirectory, plan: Callable[[], Change]) -> ToolOutcome:
     """Plan the change on the current file and make it: the file may have changed since `prepare`."""
     with _CHANGE_LOCK:
-        change = plan(place, *args, **kwargs)
+        change = plan()
         if change.intent.before != change.intent.after:
             with reporting_os_errors(f"change {place.display_path(change.intent.path)}"):
                 _replace_file(change.intent.path, change.content, _temporary_path(call, change.intent.path))

@@ -161,13 +161,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class FunctionTool:
     """A tool made from a function. Calling the tool calls the function unchanged."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None = None, replay: ReplayMode = "never") -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        replay: ReplayMode = "never",
+        accepts_marks: bool = False,
+    ) -> None:
         self.name = name or function.__name__
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"not a valid tool name: {self.name!r}", hint="use at most 64 letters, digits, - and _")
         if replay not in ("safe", "receipt", "never"):
             raise UsageError(f'replay must be "safe", "receipt" or "never", not {replay!r}')
         self.replay: ReplayMode = replay
+        self.accepts_marks = accepts_marks
         self._described = describe_function(function)
         self.description = self._described.description
         self.schema = self._described.schema
@@ -298,14 +306,24 @@ def as_tools(values: object) -> tuple[Tool, ...]:
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 @overload
-def tool(*, replay: ReplayMode = "never", name: str | None = None) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
-    function: Callable[..., Any] | None = None, /, *, replay: ReplayMode = "never", name: str | None = None
+    *, replay: ReplayMode = "never", name: str | None = None, accepts_marks: bool = False
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    replay: ReplayMode = "never",
+    name: str | None = None,
+    accepts_marks: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: `@tool`, or `@tool(replay="safe")`.
 
     `replay` decides what happens after a crash to a call that started and has no result: "safe" is run again, "receipt"
     asks the receipt function what happened, "never" is not run again, and its outcome is reported as unknown.
+
+    A call whose input quotes a redaction mark runs only with `accepts_marks`: the function must find out what a mark
+    stands for (`ToolInvocation.find_secrets`), and never use the mark as text.
 
     An `async` function is awaited, and cancelling the turn cancels it. Any other function runs in a thread. Such a
     thread cannot be stopped: if the turn is cancelled, it is no longer waited for, but runs to its end. Use `async`
@@ -313,7 +331,7 @@ def tool(
     """
     if function is not None:
         return FunctionTool(function, name=name, replay=replay)
-    return functools.partial(FunctionTool, name=name, replay=replay)
+    return functools.partial(FunctionTool, name=name, replay=replay, accepts_marks=accepts_marks)
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -64,7 +64,8 @@ def _message_text(message: AnyMessage) -> SearchableText:
         by_provider = [call for call in provider_calls(message.parts).values() if call is not None]
         if by_provider:
             text = "\n".join([text, *(piece for call in by_provider for piece in _provider_call_texts(call))])
-        return SearchableText(text, encode_names([call.name for call in (*message.tool_calls, *by_provider)]))
+        names = [*(call.name for call in message.tool_calls), *(call.name for call in by_provider)]
+        return SearchableText(text, encode_names(names))
     return SearchableText(
         text, encode_names([message.tool_name]) if isinstance(message, ToolResult) and message.tool_name else ""
     )

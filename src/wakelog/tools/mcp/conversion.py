@@ -134,6 +134,11 @@ def tool_name(server: str, tool: str) -> str:
     return f"{_INVALID_NAME_CHARS.sub('_', plain)[: _NAME_CHARS - _DIGEST_CHARS - 1]}_{digest}"
 
 
+def may_be_tool_of(server: str, name: str) -> bool:
+    """Return whether a tool of a server could have this name, as `tool_name` makes it."""
+    return name.startswith(_INVALID_NAME_CHARS.sub("_", f"mcp__{server}__")[: _NAME_CHARS - _DIGEST_CHARS - 1])
+
+
 def replay_of(server: McpServer, hints: Mapping[str, Any]) -> ReplayMode:
     """Return the `replay` value of a tool: hints count only from trusted servers."""
     is_safe_hint = hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
