@@ -68,7 +68,8 @@ class ColourCodes:
         """Return a part of the text with its codes; with `final` also those at its end. Codes before it are dropped."""
         if not self._codes:
             return text[begin:end]
-        given, at = [], begin
+        given: list[str] = []
+        at = begin
         while self._codes and (self._codes[0][0] < end or (final and self._codes[0][0] == end)):
             place, code = self._codes.popleft()
             if place >= begin:
