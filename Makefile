@@ -7,7 +7,7 @@ NODE := .node
 # Many tests wait for processes and syncs, so three workers use two cores better than two do.
 PROCESSES ?= 3
 
-.PHONY: help demo test test-faults test-tools quick check lint docs coverage coverage-pure release fmt bench bench-peers mutants clean system
+.PHONY: help demo test test-faults test-tools quick check lint docs coverage coverage-pure release fmt false-hits bench bench-peers mutants clean system
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -101,6 +101,9 @@ release: $(VENV)/.ready  ## sdist and wheel in dist/, each tried in a fresh envi
 fmt: $(VENV)/.ready  ## put the code in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+false-hits: $(VENV)/.ready  ## what redaction changes and leaves; writes its figures into docs/reliability.md (WAKELOG_SAMPLES=folder: sessions too)
+	$(BIN)/python -m bench.false_hits --show --write-figures
 
 bench: $(VENV)/.ready  ## ratios to a floor measured in the same run; writes docs/performance.md (FULL=1: the large ones)
 	$(BIN)/python -m bench $(if $(FULL),--full)

@@ -14,7 +14,7 @@ from wakelog.decide.policy import Policy, RedactMode, policy_in_force, stored_po
 from wakelog.forking import fork
 from wakelog.identity import latest
 from wakelog.log.content import BlobRef, Prompt, Text, ToolCall, ToolResult
-from wakelog.log.entry import ContextEntry, Custom, Message, Terminated, ToolStarted
+from wakelog.log.entry import ContextEntry, Custom, Head, Message, Terminated, ToolStarted
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.redaction.entries import KEYS_ONLY, redact_entry
@@ -23,7 +23,8 @@ from wakelog.session import Session
 from wakelog.stores.jsonl.store import JsonlStore
 from wakelog.stores.memory import MemoryStore
 
-VALUE = "hunter2-x9"
+VALUE = "q7Zt2LxW9vBn4Kd8Rm"
+WORDS = "hunter2-x9"
 LINE = f"DB_PASSWORD={VALUE}"
 MARK = "DB_PASSWORD=[redacted: assignment]"
 _ONLY_KEYS = {f"{kind.__name__}.{name}" for kind, names in KEYS_ONLY.items() for name in names}
@@ -54,6 +55,26 @@ def test_every_string_of_every_type(kind):
         assert is_left == _is_by_keys(path), path
 
 
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_strict_has_no_exception(kind):
+    """Law 14, LOG-20: with `strict` no string of any entry keeps a value, random or not."""
+    for line in (LINE, f"DB_PASSWORD={WORDS}", f"sshpass -p {WORDS} ssh me@x", f"Authorization: Token {WORDS}"):
+        for path, body in planted(kind, f"use {line} now"):
+            store = MemoryStore()
+            if isinstance(body, SessionEntry):
+                given = {name: getattr(body, name) for name in _HEADER_FIELDS}
+                session = Session.create(store, **given, redact="strict")
+            else:
+                session = Agent(model="demo", policy=Policy(redact="strict")).begin(store)
+                # The policy of a `context` entry decides about the entry itself.
+                is_context = isinstance(body, ContextEntry)
+                policy = {**body.policy, "redact": "strict"} if is_context else {}
+                session.append(msgspec.structs.replace(body, policy=policy) if is_context else body)
+            written = stored(store, session.name)
+            assert VALUE.encode() not in written, path
+            assert WORDS.encode() not in written, path
+
+
 @pytest.mark.slow
 def test_no_value_is_on_the_disk(tmp_path):
     """Law 14: not in the log, in blobs, or in the names of files and nodes; the index is built from the log."""
@@ -75,11 +96,12 @@ def test_no_value_is_on_the_disk(tmp_path):
 
 def test_a_session_is_found_by_the_names_it_was_given():
     """Law 14: redaction of a name depends on the policy; agent and sender find their session under every policy."""
-    for rule in ("off", "keys", "assignments"):
-        store = MemoryStore()
-        session = Session.create(store, agent=LINE, sender="me", redact=rule)
-        assert latest(store, LINE, "me") == session.name
-        assert latest(store, LINE, "you") is None
+    for rule in ("off", "keys", "assignments", "strict"):
+        for agent in (LINE, f"DB_PASSWORD={WORDS}"):
+            store = MemoryStore()
+            session = Session.create(store, agent=agent, sender="me", redact=rule)
+            assert latest(store, agent, "me") == session.name
+            assert latest(store, agent, "you") is None
 
 
 def _output(monkeypatch, rig, text, shown=""):
@@ -130,14 +152,45 @@ def test_a_call_that_assigns_a_value_is_run():
 
 
 def test_the_policy_decides_what_is_redacted():
-    """Law 14: `keys` leaves assignments, `off` leaves everything; forks and the context follow the policy."""
-    rules: dict[RedactMode, bool] = {"assignments": False, "keys": True, "off": True}
-    for rule, is_left in rules.items():
+    """Law 14: `keys` leaves assignments, `assignments` words, `off` everything; forks follow the policy."""
+    left: dict[RedactMode, tuple[str, ...]] = {
+        "strict": (),
+        "assignments": (WORDS,),
+        "keys": (VALUE, WORDS),
+        "off": (VALUE, WORDS),
+    }
+    said = f"{LINE}\nDB_PASSWORD={WORDS}"
+    for rule, values in left.items():
         store = MemoryStore()
-        session = Agent(model="demo", system=f"Use {LINE}.", policy=Policy(redact=rule)).begin(store, title=LINE)
-        session.say(LINE)
-        assert (VALUE.encode() in stored(store, session.name)) == is_left, rule
-        assert (VALUE.encode() in stored(store, fork(session).name)) == is_left
+        session = Agent(model="demo", system=f"Use {said}.", policy=Policy(redact=rule)).begin(store, title=said)
+        session.say(said)
+        for value in (VALUE, WORDS):
+            assert (value.encode() in stored(store, session.name)) == (value in values), rule
+            assert (value.encode() in stored(store, fork(session).name)) == (value in values)
+
+
+def test_the_mode_is_that_of_the_head():
+    """Law 2: after a change of the policy, a move of the head or by another writer, entries follow the new head."""
+    store = MemoryStore()
+    session = Agent(model="demo", policy=Policy(redact="strict")).begin(store)
+    first = session.say(f"DB_PASSWORD={WORDS}1")
+    Session.get(store, session.name).append(ContextEntry(policy={"redact": "keys"}))
+    session.say(f"DB_PASSWORD={WORDS}2")
+    session.append(Head(target_id=first.id))
+    session.say(f"DB_PASSWORD={WORDS}3")
+    kept = [WORDS + number for number in "123" if f"{WORDS}{number}".encode() in stored(store, session.name)]
+    assert kept == [f"{WORDS}2"]
+
+
+def test_a_call_with_a_secret_is_not_run_under_strict():
+    """Law 14: with `strict` the input of a call is no exception: the call is denied, and the model is told why."""
+    rig = Rig({"Pay.": [asks(("pay", f"sshpass -p {WORDS} ssh me@x")), {"text": "Done."}]}, redact="strict")
+    rig.say("Pay.")
+    assert rig.values(ToolStarted) == []
+    (result,) = [value.message for value in rig.values(Message) if isinstance(value.message, ToolResult)]
+    assert result.effective_status == "denied"
+    assert WORDS.encode() not in stored(rig.store, "s")
+    assert asyncio.run(replay(rig.store, "s")).ok
 
 
 def test_a_stored_boolean_is_read_as_a_word():

@@ -16,7 +16,7 @@ from wakelog.log.session_names import name_stem, stems
 from wakelog.ports.stores import Store
 from wakelog.redaction.entries import redact_identity
 
-_REDACT_MODES: tuple[RedactMode, ...] = ("off", "assignments", "keys")
+_REDACT_MODES: tuple[RedactMode, ...] = ("off", "assignments", "keys", "strict")
 
 
 def latest(store: Store, agent: str, sender: str) -> str | None:

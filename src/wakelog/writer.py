@@ -19,7 +19,7 @@ import msgspec
 
 from wakelog.arguments import append_hint, check_store, checked_message, session_ref
 from wakelog.clock import SystemClock
-from wakelog.decide.policy import Policy, RedactMode, policy_in_force
+from wakelog.decide.policy import Policy, RedactMode, policy_in_force, redact_mode_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
 from wakelog.large_content import (
     is_interrupted_output,
@@ -95,6 +95,8 @@ class SessionWriter:
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
         self._loaded_log: Log | None = None
+        # The tree and the head for which it was last looked up which secrets are redacted.
+        self._redacted_at: tuple[tuple[Tree | None, str | None], RedactMode] = (None, None), "assignments"
         self._mutex = threading.RLock()
         self._pid = os.getpid()
 
@@ -422,13 +424,26 @@ class SessionWriter:
 
     def _without_secrets(self, body: _BodyT) -> _BodyT:
         """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        found = redact_entry(body)
-        if found is body:
-            return body
-        policy = self.policy
-        if isinstance(body, ContextEntry):
-            policy = policy_in_force(body)
-        return found if policy.redact == "assignments" else redact_entry(body, policy.redact)
+        return redact_entry(body, redact_mode_in_force(body) if isinstance(body, ContextEntry) else self._redact_mode())
+
+    def _redact_mode(self) -> RedactMode:
+        """Return which secrets are redacted at the head. Only the nodes since the last append are looked at."""
+        tree = self._log.tree
+        (known_tree, known), mode = self._redacted_at
+        at = tree.head
+        while at is not None and not (at == known and tree is known_tree):
+            value = tree.nodes[at].value
+            if isinstance(value, ContextEntry):
+                mode = redact_mode_in_force(value)
+                break
+            if isinstance(value, Compaction) and value.state is not None:
+                mode = redact_mode_in_force(value.state.context)
+                break
+            at = tree.parent(at)
+        if at is None:
+            mode = redact_mode_in_force(None)
+        self._redacted_at = (tree, tree.head), mode
+        return mode
 
     @property
     def policy(self) -> Policy:

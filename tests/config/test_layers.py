@@ -80,10 +80,11 @@ def test_variables():
     assert loaded("model = 'openai:x'", environ={"WAKELOG_MODEL": ""}).config.model == "openai:x"
     for said, meant in {"off": "off", "0": "off", "no": "off", "1": "keys", "TRUE": "keys", "Keys": "keys"}.items():
         assert loaded(environ={"WAKELOG_REDACT": said}).config.redact == meant
-    assert loaded(environ={"WAKELOG_REDACT": "assignments"}).config.redact == "assignments"
+    for word in ("assignments", "strict"):
+        assert loaded(environ={"WAKELOG_REDACT": word}).config.redact == word
     assert loaded(environ={"WAKELOG_STORE": "/odd/\udcff"}).config.store == "/odd/\udcff"
     (mistake,) = loaded(environ={"WAKELOG_REDACT": "maybe"}).mistakes
-    assert str(mistake) == "$WAKELOG_REDACT: redact must be keys, assignments or off"
+    assert str(mistake) == "$WAKELOG_REDACT: redact must be keys, assignments, strict or off"
 
 
 # ── names that lead nowhere ──────────────────────────────────────────────────────────────────────

@@ -121,7 +121,7 @@ def test_the_number_of_errors_is_bounded():
             'model = "nobody:x"',
             '1: unknown provider "nobody"; use one of anthropic, openai, openai-chat, scripted, demo',
         ),
-        ("redact = 1", "1: redact must be keys, assignments or off, not a number"),
+        ("redact = 1", "1: redact must be keys, assignments, strict or off, not a number"),
         ('agents = "x"', "1: agents must be a table, not text"),
         ("agents.one = 1", "1: agents.one must be a table, not a number"),
         ('agents."a b" = {}', '1: "a b" is not a valid name; use at most 64 letters, digits, - and _'),

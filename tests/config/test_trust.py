@@ -62,6 +62,7 @@ def test_a_trusted_project_may_set_them(text, key):
     [
         "model = 'anthropic:x'",
         "redact = 'assignments'",
+        "redact = 'strict'",
         "agent = 'reviewer'\n[agents.reviewer]\nsystem = 'You review.'\ntools = ['read']",
         "[agents.agent]\napproval = 'deny'",
         "[agents.agent.approvals]\nread = 'ask'\nlist = 'auto'\nshell = 'deny'",

@@ -388,9 +388,9 @@ def test_a_streamed_reply(session):
     assert (stored.content, stored.model, stored.stop_reason) == (stream.reply.content, "m", "tools")
     session.tool_result("c1", "paid")
     with session.streaming() as stream:
-        shown = [stream.text("my password=hunter2"), stream.text("secret and"), stream.finish()]
+        shown = [stream.text("my password=q7Zt2LxW9"), stream.text("vBn4Kd8Rm and"), stream.finish()]
     assert "".join(shown) == [*session.entries()][-1].value.message.text
-    assert "hunter2" not in "".join(shown)
+    assert "q7Zt2LxW9" not in "".join(shown)
     assert dict(session.store.journals(session.name)) == {}
 
 

@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.redaction.assignments_made import made as made_assignments
 from tests.redaction.secrets_made import IN_PLACE, LETTERS, MADE, Chance
 from wakelog.log.content import Text
-from wakelog.redaction.assignments import ASSIGNMENTS, CONTEXT_SHAPES
 from wakelog.redaction.key_shapes import KEY_SHAPES
-from wakelog.redaction.redactor import Redactor, held_chars_max, redact, redact_value
+from wakelog.redaction.redactor import Redactor, held_chars_max, redact, redact_value, shapes_of
 from wakelog.redaction.scanner import Finder
 from wakelog.redaction.shapes import LOOK_BEHIND
 
 ROUNDS = 4
 REACH = held_chars_max("assignments")
-FINDER = Finder((*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS))
+FINDER = Finder(shapes_of("assignments"))
+STRICT_FINDER = Finder(shapes_of("strict"))
 # Texts around keys: prose, code, JSON, YAML, shell, addresses, and any of these written as a string.
 FRAMES = (
     "{}",
@@ -150,7 +151,7 @@ def test_the_next_character_may_decide(behind):
 
 def test_one_prefix_may_be_inside_another():
     """Every place is examined, also those within the prefix of a shape that did not match."""
-    assert redact("x-api-key-" + Chance(6).some("0123456789abcdef", 32)).hits == ("mailgun-key",)
+    assert redact("secret_key-" + Chance(6).some("0123456789abcdef", 32)).hits == ("mailgun-key",)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -212,6 +213,18 @@ def test_spans_are_the_places_of_the_marks():
     assert redact(LONG).spans == ()
 
 
+def test_spans_are_places_in_the_text_with_its_colour_codes():
+    """Law 14: an edit keeps the bytes of a secret in a file with colour codes too."""
+    secret = Chance(5).some(LETTERS, 24)
+    coloured = f"\x1b[1m{secret[:9]}\x1b[31;1m{secret[9:]}\x1b[0m"
+    text = f"\x1b[31ma\x1b[0m DB_\x1b[1mPASSWORD\x1b[0m={coloured}\x1b[K\nand {coloured} \\u001b[32mTOKEN={secret}9\n"
+    found = redact(text)
+    assert len(found.spans) == 2
+    for span in reversed(found.spans):
+        text = text[: span.start] + span.mark + text[span.end :]
+    assert text == found.text
+
+
 @given(text=TEXTS)
 def test_redacting_twice_is_redacting_once(text):
     """A mark is not a secret, and makes none of the text around it."""
@@ -221,12 +234,13 @@ def test_redacting_twice_is_redacting_once(text):
 
 # Every shape is tried at every place, which takes long.
 @settings(deadline=None, max_examples=40)
-@given(text=TEXTS)
-def test_no_place_is_overlooked(text):
-    """The fast search for places finds every one where a key begins."""
-    text = LONG + text
-    there = {(place, shape) for shape in FINDER.shapes for place in range(len(text)) if shape.found(text, place)}
-    assert there <= {(place, shape) for place, shapes in FINDER.candidates(text, 0) for shape in shapes}
+@given(text=TEXTS, assigned=st.sampled_from([text for _, text, _ in made_assignments()]))
+def test_no_place_is_overlooked(text, assigned):
+    """The fast search for places finds every one where a secret begins."""
+    text = LONG + text + assigned
+    for finder in (FINDER, STRICT_FINDER):
+        there = {(place, shape) for shape in finder.shapes for place in range(len(text)) if shape.found(text, place)}
+        assert there <= {(place, shape) for place, shapes in finder.candidates(text, 0) for shape in shapes}
 
 
 @given(text=TEXTS)

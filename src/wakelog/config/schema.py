@@ -28,7 +28,7 @@ Strategy = Annotated[
     ),
 ]
 Boolean = Annotated[bool, msgspec.Meta(description="true or false")]
-RedactSetting = Annotated[RedactMode | bool, msgspec.Meta(description="keys, assignments or off")]
+RedactSetting = Annotated[RedactMode | bool, msgspec.Meta(description="keys, assignments, strict or off")]
 """A boolean is the former form of the setting: true means `keys`, false means `off`."""
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53, description="a whole number, 0 or more")]
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**53, description="a whole number, 1 or more")]

@@ -17,7 +17,7 @@ _STRICTNESS: Mapping[Approval, int] = {"auto": 0, "ask": 1, "deny": 2}
 # How much of a model's reasoning is recorded.
 _REASONING_LEVEL: Mapping[ReasoningMode, int] = {"drop": 0, "summary": 1, "keep": 2}
 # How many kinds of secrets are redacted.
-_REDACTION_LEVEL: Mapping[RedactMode, int] = {"off": 0, "keys": 1, "assignments": 2}
+_REDACTION_LEVEL: Mapping[RedactMode, int] = {"off": 0, "keys": 1, "assignments": 2, "strict": 3}
 _KEYS_SHOWN = 5
 
 

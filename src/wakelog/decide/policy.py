@@ -5,7 +5,7 @@ it. Reaching a limit always has a recorded or reported outcome: a turn ends in a
 result, and a queued message is refused.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -16,8 +16,9 @@ from wakelog.log.entry import ContextEntry
 
 Approval: TypeAlias = Literal["auto", "ask", "deny"]
 ReasoningMode: TypeAlias = Literal["keep", "summary", "drop"]
-RedactMode: TypeAlias = Literal["keys", "assignments", "off"]
-"""Which secrets are removed: those with the shape of a key, these and the values of assignments, or none."""
+RedactMode: TypeAlias = Literal["keys", "assignments", "strict", "off"]
+"""Which secrets are removed: those with the shape of a key; these and assigned values that look random; these and all
+values in the place of a secret; none."""
 
 
 SENDS_MAX = 3
@@ -109,6 +110,12 @@ class Policy(Value, frozen=True, kw_only=True):
 def redact_mode(value: Any) -> Any:
     """Return the setting `redact` as one of its words; a value that is not a boolean is returned unchanged."""
     return {True: "keys", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def redact_mode_in_force(context: ContextEntry | None) -> RedactMode:
+    """Return the setting `redact` of a `context` entry: the default without one, `strict` if it is unreadable."""
+    stored = redact_mode((context.policy if context is not None else {}).get("redact", "assignments"))
+    return stored if stored in get_args(RedactMode) else "strict"
 
 
 def policy_in_force(context: ContextEntry | None) -> Policy:

@@ -1,15 +1,19 @@
 """Classification of assigned values: secret, or code, word, placeholder or identifier. Pure.
 
-A secret mixes letters with digits or other characters; words and identifiers do not. Not secrets are: placeholders
-(`changeme`, `${TOKEN}`, `<your-password>`), results of function calls, paths, addresses, algorithm names and versions.
-In the form of an environment file (`DB_PASSWORD=…`) a plain word counts as a password too, because code is not written
-like that.
+There are two tests. `is_random_value`, the default, takes values of 16 or more characters that look random: at least
+half of their pairs of adjacent letters and digits are rare in words and names. `is_secret_value`, for `strict`, takes
+values of 6 or more characters that mix letters with digits or other characters, and in the form of an environment file
+(`DB_PASSWORD=…`) plain words too, because code is not written like that.
+
+Neither takes placeholders (`changeme`, `${TOKEN}`, `<your-password>`), results of function calls, paths, addresses,
+algorithm names and versions.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["password", "secret", "token"]
@@ -18,6 +22,8 @@ Form: TypeAlias = Literal["env", "bare", "quoted"]
 # Minimum length of a value, by the kind of its name.
 MIN_CHARS: dict[Kind, int] = {"password": 6, "secret": 6, "token": 8}
 _TRAILING = ".,:;!?…"
+# Base64 ends in these; within a value they are a comparison.
+_PADDING = "="
 
 
 class LazyPattern:
@@ -27,6 +33,7 @@ class LazyPattern:
     fullmatch: Callable[[str], re.Match[str] | None]
     search: Callable[[str], re.Match[str] | None]
     findall: Callable[[str], list[str]]
+    sub: Callable[[str, str], str]
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._pattern = pattern
@@ -46,7 +53,7 @@ _CASE_RUN = LazyPattern(r"[A-Z]+|[a-z]+")
 _PLACEHOLDER = LazyPattern(
     # a variable, a template, or a reference to the place of the secret
     r"[$<{*&|~^\[]|%[({a-z]|#\{|![a-z]+$|@\w*@|(?:env|vault|file|ssm|arn|ref\+|op|sops|enc)[:(\[]"
-    r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|data:"
+    r"|[a-z][a-z0-9+.-]*://|sha\d{1,3}[-:_=]|md5[-:_=]|h1:|data:"
     # or one of these in the middle
     r"|.*?(?:\$\{|\$\(|\{\{|\}\}|%\(|%s(?![a-z0-9])|\{\w*\}|<[\w -]*>|\[redacted|\.\.\.|…|x{4}|\*{3}|_{4}|-{4}|\(\)"
     r"|\)\.|=>|&&|\|\|"
@@ -83,9 +90,65 @@ _PIN_DIGITS = 6
 _DIGITS_MAX = 2
 
 
+# ── values that look random ──────────────────────────────────────────────────────────────────────
+
+RANDOM_CHARS = 16
+"""Minimum length of a value that is a secret because it looks random."""
+# The 240 pairs of letters that are most frequent in the words of English prose and of identifiers, by first letter:
+# 92 of 100 pairs in words are among them, and 36 of 100 in random text.
+_PAIRS_BY_FIRST = (
+    "abcdgiklmnprstuvwy baeilorsu cacehiklorstu dadeilorsu eacdefgilmnpqrstvwxy faefiloru gaehinrsu haeiot "
+    "iabcdefglmnoprstvxz keis ladeilostuy mabeimopsu nacdefgiklnostuv obcdfgiklmnoprstuvw paeiloprstuy qu "
+    "racdegiklmnoprstuy sacehilopstuy tacehiloprstuy uabceilmnprst vaei waeior xept ypst ze"
+)
+_COMMON_PAIRS = frozenset(each[0] + second for each in _PAIRS_BY_FIRST.split() for second in each[1:])
+_RARE_SHARE = 0.5
+_PAIRS_MIN = 10
+# Parts of UUIDs, digests, ids and numbers: random, but no secret.
+_HEX_PART = LazyPattern(
+    r"(?<![A-Za-z0-9])(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|0x[0-9A-Fa-f]+|(?=[a-z]*[0-9])[0-9a-f]{6,}|(?=[A-Z]*[0-9])[0-9A-F]{6,}"
+    r"|[0-9]+(?:[eE][+-]?[0-9]+)?j?)(?![A-Za-z0-9])"
+)
+_UPPER, _LOWER, _DIGIT = LazyPattern("[A-Z]"), LazyPattern("[a-z]"), LazyPattern("[0-9]")
+
+
+def is_random_value(value: str) -> bool:
+    """Whether a value is long and looks random: no word, name, path, call, UUID, digest, number or placeholder."""
+    core = value.rstrip(_TRAILING + _PADDING)
+    if len(core) < RANDOM_CHARS or not core.isascii() or not core.isprintable() or " " in core:
+        return False
+    if sum(each.search(core) is not None for each in (_UPPER, _LOWER, _DIGIT)) < 2 or not looks_random(core):
+        return False
+    return not (_PLACEHOLDER.match(core) or _CODE.search(core) or _is_name_of_something(core))
+
+
+def looks_random(text: str) -> bool:
+    """Whether at least half of the pairs of adjacent letters and digits are rare in words and names.
+
+    Rare are: two letters that are not a common pair, a small letter before a capital, a letter beside a digit. In
+    identifiers one pair in five is rare, in random letters and digits three in four.
+    """
+    rest = _HEX_PART.sub("-", text)
+    pairs = rare = 0
+    for first, second in pairwise(rest):
+        if first.isalnum() and second.isalnum():
+            pairs += 1
+            rare += _is_rare(first, second)
+    return pairs >= _PAIRS_MIN and rare >= pairs * _RARE_SHARE
+
+
+def _is_rare(first: str, second: str) -> bool:
+    if first.isdigit() or second.isdigit():
+        return not (first.isdigit() and second.isdigit())
+    return (first.islower() and second.isupper()) or (first + second).lower() not in _COMMON_PAIRS
+
+
+# ── values that are taken in strict mode ─────────────────────────────────────────────────────────
+
+
 def is_secret_value(value: str, kind: Kind, form: Form) -> bool:
     """Whether a value is a secret, given the kind of its name and the form of the assignment."""
-    core = value.rstrip(_TRAILING)
+    core = value.rstrip(_TRAILING + _PADDING)
     if len(core) < MIN_CHARS[kind] or not core.isprintable() or " " in core or _PLACEHOLDER.match(core):
         return False
     if core.isascii() and core.isdigit():
@@ -109,7 +172,7 @@ def _is_strong(core: str, kind: Kind, form: Form) -> bool:
     if any(not sign.isalnum() and sign not in _JOINS for sign in core):
         # Words with other characters in them are passwords if they are text and not code.
         return kind == "password" or (kind == "secret" and form != "bare")
-    return _is_word_in_env(core, kind, form) or _is_random_in_case(core)
+    return _is_word_in_env(core, kind, form) or _is_random_in_case(core) or looks_random(core)
 
 
 def _is_numbered_name(core: str, kind: Kind, form: Form) -> bool:

@@ -1,9 +1,9 @@
 """Shapes of secrets recognised by their name in an assignment: `DB_PASSWORD=…`, `"client_secret": "…"`, `password: …`.
 
-Each row defines the words that a name must contain, the syntax of the assignment, and the characters of a value; the
-name stays readable and the value is replaced. `assignment_values.py` tells secrets from code, words and placeholders.
-Further shapes cover secrets without a name: netrc, pgpass, `curl -u`, a secret access key after its key id, and a
-password with `@` in a URL.
+Each row defines the words that a name must contain, the notation of the assignment, and the characters of a value; the
+name stays readable and the value is replaced. `assignment_values.py` tells secrets from code, words and placeholders:
+by default it takes values that look random, for `strict` shorter and simpler ones too. `strict` also has more names and
+more notations. Secrets without a name are in `contexts.py`.
 
 The shapes use the same types and the same search as those of keys (`key_shapes.py`), so they work on streamed text too.
 If a value has the shape of a known key, it is replaced by the mark of that key.
@@ -11,16 +11,16 @@ If a value has the shape of a known key, it is replaced by the mark of that key.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from wakelog.redaction.assignment_values import (
+    RANDOM_CHARS,
     Form,
     Kind,
     LazyPattern,
-    is_any_password,
-    is_basic_auth,
+    is_random_value,
     is_secret_value,
 )
 from wakelog.redaction.shapes import ANYWHERE, NEVER, Piece, Run, Shape
@@ -29,16 +29,26 @@ from wakelog.redaction.shapes import ANYWHERE, NEVER, Piece, Run, Shape
 _Check: TypeAlias = Callable[[str, str, str], bool]
 # Arguments: the part of the name before a match, the match up to the value, and the form of the assignment.
 _IsName: TypeAlias = Callable[[str, str, Form], bool]
+# Arguments: the value, the kind of its name, and the form of the assignment.
+_IsValue: TypeAlias = Callable[[str, Kind, Form], bool]
 _FORMS: tuple[Form, ...] = ("bare", "quoted", "env")
 
-# Minimum and maximum number of characters of a value that are matched; further ones are removed without a check.
-_LEAST, _MOST = 6, 64
+KIND = "assignment"
+MARK = f"[redacted: {KIND}]"
+
+# Maximum number of characters of a value that are matched and checked; further ones are removed without a check.
+_MOST = 64
+# The same minimum for `strict`: that of the shortest kind of value.
+_LEAST = 6
 # Words that mark a name as that of a secret, by the kind of value. Each word costs a search through every text, so
-# rarer ones (`pwd`, `credential`) are left out.
+# rarer ones (`pwd`, `credential`) are left to `strict`.
 _PASSWORDS = ("password", "passwd", "passphrase", "pass")
 _SECRETS = ("secret",)
 _TOKENS = ("token",)
 _KEYS = ("_key", "-key", "apikey", "accesskey", "privatekey", "signingkey", "encryptionkey", "api key", "access key")
+_STRICT_PASSWORDS = ("pwd", "psk", "passcode", "requirepass", "masterauth")
+_STRICT_TOKENS = ("credential", "connect.sid", "csrf", "dockerconfigjson", "jwt", "otp_")
+_COOKIES = ("sessionid", "sessid")
 _NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # Not secret: pagination tokens, and tokens as parts of a text.
 _OTHER_TOKENS = LazyPattern(
@@ -56,6 +66,7 @@ _PUBLIC_KEYS = LazyPattern(
     r".*(?:public|pub|primary|foreign|cache|sort|partition|hash|row|object|index|idempotency|group|host)", re.IGNORECASE
 )
 # `compass` and `bypass` are not names of a secret, `dbpass` is.
+_WHOLE_WORDS = ("passw", "passp")
 _BEFORE_PASS = LazyPattern(
     r"(?:.*[_-])?(?:db|user|my|smtp|ftp|ssh|mysql|pg|root|admin|mail|email|sudo|redis)?", re.IGNORECASE
 )
@@ -63,9 +74,9 @@ _BEFORE_PASS = LazyPattern(
 # ── rest of a name, and the text between name and value ──────────────────────────────────────────
 
 _BLANKS = Run(r" \t", 0, 4)
-_ESCAPED_QUOTE: Piece = [Run(r"\\", 1, 3), '"']
+_ESCAPED_QUOTE: Piece = [Run(r"\\", 1, 7), '"']
 _QUOTE: Piece = ('"', "'", _ESCAPED_QUOTE)
-_NAME_ENDS: Piece = ("", '"', "'", "`", '"]', "']", _ESCAPED_QUOTE)
+_NAME_ENDS: Piece = ("", '"', "'", "`", '"]', "']", _ESCAPED_QUOTE, [_ESCAPED_QUOTE, "]"])
 _MORE_NAME: Piece = (
     "",
     [("", "_", "-"), Run("0-9", 1, 3)],
@@ -80,9 +91,12 @@ _LISTED: Piece = (
     [_QUOTE, ",", Run(r"\s", 0, 24), _QUOTE, ("value", "Value"), _NAME_ENDS, _BLANKS, ":", _BLANKS],
 )
 _ASSIGNED: Piece = ([_NAME_ENDS, _BLANKS, _SIGN, _BLANKS], _LISTED)
+_LINE_END: Piece = ("\n", "\r\n", "\\n", "\\r\\n")
 _BARE = r"^\s\"'`\\<>,;&|(){}\[\]"
 _ENV = r"^\s\"'`\\<>"
 _GIVEN = r"^\s\"'`\\<>|;&()"
+_IN_QUOTES = r"^\s\"'`\\"
+_ENCODED = "A-Za-z0-9._~%!*+-"
 _IN_DOUBLE = r'^"\\\n\r'
 _IN_SINGLE = r"^'\\\n\r"
 _IN_BACKTICKS = r"^`\\\n\r"
@@ -94,6 +108,7 @@ def _row(
     signs: str,
     check: _Check,
     *,
+    least: int,
     clues: tuple[str, ...],
     escapes: bool = False,
     any_case: bool = True,
@@ -103,10 +118,10 @@ def _row(
 ) -> Shape:
     """Build the shape of an assignment."""
     return Shape(
-        kind="assignment",
+        kind=KIND,
         starts=starts,
         kept=kept,
-        body=[Run(signs, _LEAST, _MOST, escapes=escapes, maximal=True)],
+        body=[Run(signs, least, _MOST, escapes=escapes, maximal=True)],
         rest=signs,
         check=check,
         yields=True,
@@ -118,13 +133,17 @@ def _row(
     )
 
 
-def _checked(kind: Kind, form: Form, is_name: _IsName) -> _Check:
+def _checked(kind: Kind, form: Form, is_name: _IsName, is_value: _IsValue) -> _Check:
     """Build a check of the name and of the value."""
 
     def check(before: str, kept: str, value: str) -> bool:
-        return is_secret_value(value, kind, form) and is_name(_name_before(before), kept, form)
+        return is_value(value, kind, form) and is_name(_name_before(before), kept, form)
 
     return check
+
+
+def _is_random(value: str, kind: Kind, form: Form) -> bool:  # noqa: ARG001 - every value is checked alike
+    return is_random_value(value)
 
 
 def _in_a_tag(check: _Check) -> _Check:
@@ -142,9 +161,18 @@ def _name_before(before: str) -> str:
 
 
 def _is_password_name(before: str, kept: str, form: Form) -> bool:  # noqa: ARG001 - every name is checked alike
-    if kept[:5].lower() in ("passw", "passp"):
+    if kept[:5].lower() in _WHOLE_WORDS:
         return True
     return _BEFORE_PASS.fullmatch(before) is not None or (kept[:1].isupper() and not before[-1:].isupper())
+
+
+def _is_any_name(before: str, kept: str, form: Form) -> bool:  # noqa: ARG001 - the word alone decides
+    return True
+
+
+def _is_cookie_name(before: str, kept: str, form: Form) -> bool:  # noqa: ARG001 - every name is checked alike
+    # Not `sessionId`, the id of a session of any kind.
+    return kept[:9].islower() or kept[:9].isupper()
 
 
 def _is_secret_name(before: str, kept: str, form: Form) -> bool:  # noqa: ARG001 - every name is checked alike
@@ -172,14 +200,48 @@ _PREFIX: Piece = ("", "b", "u", "r", "@")
 _MORE_UPPER: Piece = ("", [("", "_"), Run("0-9", 1, 3)], [("", "_"), ("KEY", "ACCESS_KEY", "KEY_BASE", "VALUE")], "S")
 
 
-def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str, ...]) -> list[Shape]:
-    """Build the shapes for all forms of assignment to the names of one kind."""
-    row = partial(_row, clues=clues)
-    bare, quoted, env = (_checked(kind, form, is_name) for form in _FORMS)
-    given = _checked(kind, "bare", lambda before, kept, form: before[:1] == "-" and is_name(before, kept, form))
+# `ENV TOKEN x`, `set -x TOKEN x`, `the password is x`
+_A_SEPARATOR: Piece = (
+    [Run(r" \t", 1, 4), ("", '"', "'")],
+    [" is", ("", ":", " now"), " ", ("", _QUOTE, "`")],
+    [_BLANKS, "?=", _BLANKS],
+)
+# What follows a blank may be an option, or another assignment.
+_A_NAME = r"-|[\w.-]{1,40}=[A-Za-z0-9]"
+# `setPassword("x")`, `PASSWORD 'x'`, `name="password" value="x"`, `<entry key="password">x`
+_A_PLACE: Piece = (
+    ["(", _QUOTE],
+    [Run(" ", 1, 4), _QUOTE],
+    [_QUOTE, Run(r"\s", 1, 4), ("value", "content"), Run(" ", 0, 1), "=", Run(" ", 0, 1), _QUOTE],
+    [_QUOTE, ">"],
+)
+# `define('DB_PASSWORD', 'x')`
+_A_SECOND_ARGUMENT: Piece = [_QUOTE, Run(" ", 0, 2), ",", Run(r"\s", 0, 4), _QUOTE]
+# A block scalar of YAML, and a field of a form in several parts.
+_A_BLOCK: Piece = (
+    [_NAME_ENDS, _BLANKS, ":", _BLANKS, ("|", ">"), ("", "-", "+"), _LINE_END, Run(" ", 1, 24)],
+    [_QUOTE, _LINE_END, _LINE_END],
+)
+_IN_URL: Piece = [("", "%22", "%27", "%5D"), ("%3D", "%3A", "=", ":"), ("", "%20", "+"), ("%22", "%27", "")]
+_QUOTED_END = LazyPattern("%2[267].*", re.DOTALL)
+
+
+def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str, ...], *, strict: bool) -> list[Shape]:
+    """Build the shapes for all notations of an assignment to the names of one kind."""
+    row = partial(_row, least=_LEAST if strict else RANDOM_CHARS, clues=clues)
+    is_value = is_secret_value if strict else _is_random
+    bare, quoted, env = (_checked(kind, form, is_name, is_value) for form in _FORMS)
+    given = _checked(
+        kind, "bare", lambda before, kept, form: before[:1] == "-" and is_name(before, kept, form), is_value
+    )
+    # Words with a number are frequent behind a blank.
+    apart = _checked("token", "bare", is_name, is_value)
     # The words of `_KEYS` include the dash themselves.
     behind_dash = "(?<=-)" if words is not _KEYS else ANYWHERE
     upper = tuple(word.upper() for word in words if word.isidentifier())
+    constant = _checked(kind, "env", lambda *name: name[1][:1].isupper() and is_name(*name), is_value)
+    called = _checked(kind, "env", lambda *name: name[1][:5].lower() in _WHOLE_WORDS, is_value)
+    encoded = _checked(kind, "quoted", is_name, lambda value, *rest: is_value(_QUOTED_END.sub("", value), *rest))
     return [
         row(upper, [_MORE_UPPER, "="], _ENV, env, any_case=False, behind="[(]"),
         row(words, [_MORE_NAME, _ASSIGNED, _PREFIX, '"'], _IN_DOUBLE, quoted, escapes=True),
@@ -189,132 +251,44 @@ def _rows(words: tuple[str, ...], kind: Kind, is_name: _IsName, clues: tuple[str
         row(words, [_MORE_NAME, _ASSIGNED], _BARE, bare, unless="[=~:]", behind=r"[(\[{<]"),
         row(words, [_MORE_NAME, ">"], _ENV, _in_a_tag(quoted)),
         row(words, [_MORE_NAME, _AN_ARGUMENT], _GIVEN, given, unless="-", before=behind_dash),
+        row(words, [_MORE_NAME, _A_SEPARATOR], _GIVEN, apart, unless=_A_NAME, behind=r"[(\[{<]"),
+        row(words, [_MORE_NAME, _A_PLACE], _IN_QUOTES, lambda *given: called(*given) or quoted(*given)),
+        row(words, [_MORE_NAME, _A_SECOND_ARGUMENT], _IN_QUOTES, lambda *given: constant(*given) or bare(*given)),
+        row(words, [_MORE_NAME, _A_BLOCK], _ENV, quoted),
+        row(words, [_MORE_NAME, _IN_URL], _ENCODED, encoded),
     ]
 
 
-# ── secrets without a name ───────────────────────────────────────────────────────────────────────
-
-_GAP = Run(r"\s", 1, 24)
-_AFTER_LOGIN = LazyPattern(r".*\b(?:login|account)\s+\S+\s+", re.DOTALL)
-_EXAMPLE = "[A-Za-z0-9+/]{0,30}EXAMPLEKEY"
-
-
-def _is_netrc(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - nothing is kept but blanks
-    return is_any_password(value) and _AFTER_LOGIN.fullmatch(before) is not None
-
-
-def _is_pgpass(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - only the value matters
-    return is_any_password(value)
-
-
-def _is_curl_user(before: str, kept: str, value: str) -> bool:
-    user = kept.rstrip(":").lstrip("-prox").removeprefix("user").lstrip("u =\"'")
-    return "curl" in before.lower() and is_any_password(value) and not value.isdigit() and value != user
-
-
-def _is_basic(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - only the value matters
-    return is_basic_auth(value)
-
-
-def _is_mixed(before: str, kept: str, value: str) -> bool:  # noqa: ARG001 - only the value matters
-    return any(map(str.isdigit, value)) and any(map(str.isupper, value)) and any(map(str.islower, value))
-
-
-def _pgpass(start: str) -> Shape:
-    """Build the shape of `host:port:database:user:password`, with port 5432, or `*` for host and port."""
-    return Shape(
-        kind="assignment",
-        starts=(start,),
-        clues=(start[:5],),
-        kept=[Run(r"^\s:\"'\\", 1, 63), ":", Run(r"^\s:\"'\\", 1, 63), ":"],
-        body=[Run(r"^\s:\"'\\", 3, _MOST, maximal=True)],
-        rest=r"^\s:\"'\\",
-        behind=":",
-        before=r"(?<![:*])",
-        needs=":",
-        check=_is_pgpass,
-        yields=True,
+def assignment_shapes(*, strict: bool) -> tuple[Shape, ...]:
+    """Return the shapes of assignments of random values, or with `strict` those of all values that may be secrets."""
+    rows = partial(_rows, strict=strict)
+    return (
+        *rows(_PASSWORDS, "password", _is_password_name, ("pass",)),
+        *rows(_SECRETS, "secret", _is_secret_name, ("ecret",)),
+        *rows(_TOKENS, "token", _is_token_name, ()),
+        *rows(_KEYS, "token", _is_key_name, ("key",)),
+        *(rows(_STRICT_PASSWORDS, "password", _is_any_name, ()) if strict else ()),
+        *(rows(_STRICT_TOKENS, "token", _is_any_name, ()) if strict else ()),
+        *(rows(_COOKIES, "token", _is_cookie_name, ()) if strict else ()),
     )
 
 
-CONTEXT_SHAPES: tuple[Shape, ...] = (
-    Shape(
-        kind="aws-secret-key",
-        starts=("AKIA", "ASIA"),
-        kept=[Run("A-Z0-9", 16, 16), Run(r"\s,;:|\"'=\\-", 1, 12)],
-        unless=_EXAMPLE,
-        body=[Run("A-Za-z0-9+/", 40, 40)],
-        behind="[A-Za-z0-9+/]",
-        check=_is_mixed,
-    ),
-    # The password may contain an @: the last @ of the URL separates it from the host.
-    Shape(
-        kind="url-password",
-        starts=("://", ":\\/\\/"),
-        kept=[Run(r"^\s:/?#@\"'`<>{}()\[\]\\|,", 0, 256), ":"],
-        unless=r"(?i:(?:pass|passwd|password|pwd|secret|token|user|\*+|x+|\.+)@)|\$|%[({s]",
-        body=[Run(r"^\s/?#\"'`<>{}\[\]\\|", 4, 256)],
-        behind=r"[^@]|\Z",
-        before=r"(?<=[A-Za-z0-9])",
-        needs="@",
-    ),
-)
-"""Shapes that rank before those of keys: they match the same secrets with more context."""
-
-_UNNAMED = (
-    Shape(
-        kind="assignment",
-        starts=("password",),
-        kept=[_GAP],
-        body=[Run(r"^\s\"'\\", 3, _MOST, maximal=True)],
-        rest=r"^\s\"'\\",
-        before=r"(?<=\s)",
-        clues=("pass",),
-        check=_is_netrc,
-        yields=True,
-    ),
-    *(_pgpass(start) for start in (":5432:", "*:*:")),
-    Shape(
-        kind="assignment",
-        starts=("-u", "--user", "--proxy-user"),
-        kept=[("", " ", "=", " '", ' "', "='", '="', "'", '"', ' \\"'), Run(r"^\s:\"'\\/", 0, 63), ":"],
-        body=[Run(r"^\s\"'\\", 3, _MOST, maximal=True)],
-        rest=r"^\s\"'\\",
-        unless=r"\$",
-        before=r"(?<=[\s\"'])",
-        needs=":",
-        check=_is_curl_user,
-        yields=True,
-    ),
-    Shape(
-        kind="assignment",
-        starts=("auth",),
-        kept=[_NAME_ENDS, _BLANKS, ("=", ":"), _BLANKS, ("", '"', "'", _ESCAPED_QUOTE)],
-        body=[Run("A-Za-z0-9+/=", 8, 256, maximal=True)],
-        rest="A-Za-z0-9+/=",
-        before=r"(?<=[_\"'])",
-        check=_is_basic,
-        yields=True,
-    ),
-)
-
-ASSIGNMENTS: tuple[Shape, ...] = (
-    *_UNNAMED,
-    *_rows(_PASSWORDS, "password", _is_password_name, ("pass",)),
-    *_rows(_SECRETS, "secret", _is_secret_name, ("ecret",)),
-    *_rows(_TOKENS, "token", _is_token_name, ()),
-    *_rows(_KEYS, "token", _is_key_name, ("key",)),
-)
-ASSIGNMENT = ASSIGNMENTS[-1]
-"""One of the assignment shapes: all have the same word and the same mark."""
+# ── members of JSON objects ──────────────────────────────────────────────────────────────────────
 
 _NAMED = LazyPattern("|".join((*_PASSWORDS, *_SECRETS, *_TOKENS, "key", "auth")), re.IGNORECASE)
 _VALUE_MAX = 2 * _MOST
 
 
-def may_assign(name: str, value: str) -> bool:
+def may_assign(name: str, value: str, *, strict: bool) -> bool:
     """Whether a member of a JSON object may be a secret, by its name and length. A cheap check before the full one."""
-    return len(value) >= _LEAST and _NAMED.search(name) is not None
+    if strict:
+        return len(value) >= _LEAST
+    return len(value) >= RANDOM_CHARS and _NAMED.search(name) is not None
+
+
+def name_of_member(members: Mapping[Any, Any], key: Any) -> Any:
+    """Return the name of a member of a JSON object: its key; of `value` in `{"name": …, "value": …}`, that name."""
+    return members.get("name", members.get("key", key)) if key == "value" else key
 
 
 def as_json_member(name: str, value: str) -> str:

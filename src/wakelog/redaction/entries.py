@@ -103,14 +103,20 @@ EXEMPT: _Fields = {kind: (*_IDS.get(kind, ()), *_DIGESTS.get(kind, ())) for kind
 """The fields whose strings are never redacted."""
 
 # Programs use these values, and a mark would change their behaviour: a tool call with a mark in its input is not run,
-# so an edit that contains `password = …` could never be made. Keys are redacted in them, assignments are not.
+# so an edit that contains `password = …` could never be made. Keys are redacted in them, and assignments only in the
+# mode `strict`, in which no field is an exception.
 KEYS_ONLY: _Fields = {
     ToolCall: ("name", "input", "bound"),
     ToolStarted: ("name", "intent"),
     ContextEntry: ("params", "policy", "environment"),
     SessionEntry: ("cwd", "settings"),
 }
-"""The fields in which only keys are redacted."""
+"""The fields in which only keys are redacted, unless the mode is `strict`."""
+
+
+def program_rule(rule: RedactMode) -> RedactMode:
+    """Return the mode for text that programs use: keys only, unless the mode is `strict`."""
+    return "keys" if rule == "assignments" else rule
 
 
 def redact_entry(body: _Body, rule: RedactMode = "assignments") -> _Body:
@@ -127,7 +133,7 @@ def _has_secret(within: Any, rule: RedactMode) -> bool:
         if searched is not None:
             names, keys_only = searched
             undone += [found for name in names if (found := getattr(value, name))]
-            if keys_only and _has_secret([getattr(value, name) for name in keys_only], "keys"):
+            if keys_only and _has_secret([getattr(value, name) for name in keys_only], program_rule(rule)):
                 return True
         elif isinstance(value, str):
             if holds_secret(value, rule):
@@ -166,7 +172,7 @@ def _redacted_copy(body: _Body, rule: RedactMode) -> _Body:
     by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body)):
         value = getattr(body, name)
-        if value and (clean := _redact_field(value, "keys" if name in by_keys else rule)) is not value:
+        if value and (clean := _redact_field(value, program_rule(rule) if name in by_keys else rule)) is not value:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_effects(body, changed)}) if changed else body
 
@@ -258,9 +264,10 @@ class DeltaRedactor:
                 given = [*self._end_text(), *_unless_empty(ThinkingDelta(safe, *signed))]
                 self._thought = Redactor(self._rule) if is_last else self._thought
                 return given
-        # A tool call with a mark in its input is not run: only keys are redacted in it (`KEYS_ONLY`).
-        given, secrets = redact_value(delta.input, "keys")
-        (name, _), hits = redact_value((delta.name, delta.bound), "keys")
+        # A tool call with a mark in its input is not run: by default only keys are redacted in it (`KEYS_ONLY`).
+        rule = program_rule(self._rule)
+        given, secrets = redact_value(delta.input, rule)
+        (name, _), hits = redact_value((delta.name, delta.bound), rule)
         call = ToolCallDelta(delta.id, name, given, None, bool(secrets)) if secrets or hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 

@@ -10,7 +10,8 @@ Some keys begin with a few variable characters (`azure-client-secret`, `terrafor
 these.
 """
 
-from wakelog.redaction.shapes import ANYWHERE, WORD_CHARS, Piece, Run, Shape
+from wakelog.redaction.assignment_values import looks_random
+from wakelog.redaction.shapes import AFTER_ANY_BREAK, ANYWHERE, WORD_CHARS, Piece, Run, Shape
 
 _LETTERS = "A-Za-z0-9"
 _WORD = WORD_CHARS
@@ -50,6 +51,8 @@ _CLOUDS = (
         behind="[A-Za-z0-9+/]",
         any_case=True,
         before=ANYWHERE,
+        # Digests and names may have the same length.
+        check=lambda before, kept, value: looks_random(value),  # noqa: ARG005
     ),
     Shape(
         kind="aws-session-token",
@@ -195,7 +198,14 @@ _MESSAGES = (
     Shape(kind="telegram-token", starts=(":AA",), body=[Run(_WORD, 33, 33)], before="(?<=[0-9]{6})"),
     _key("twilio-key", "SK", least=32, chars=_HEX, behind=f"[{_LETTERS}]"),
     Shape(kind="sendgrid-key", starts=("SG.",), body=[Run(_WORD, 20, 32), ".", Run(_WORD, 32, 32)]),
-    _key("mailgun-key", "key-", least=32, chars=_HEX, behind=f"[{_LETTERS}]"),
+    # Not a digest behind a name, as in `cache-key-…`.
+    Shape(
+        kind="mailgun-key",
+        starts=("key-",),
+        body=[Run(_HEX, 32, 32)],
+        before=f"{AFTER_ANY_BREAK}(?<![A-Za-z0-9]-)",
+        behind=f"[{_LETTERS}]",
+    ),
     _key("brevo-key", "xkeysib-", "xsmtpsib-", least=64, chars=_HEX),
     _key("mapbox-token", "sk.eyJ", least=40, chars=_WORD, rest=_DOTTED),
 )

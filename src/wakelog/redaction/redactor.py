@@ -5,11 +5,12 @@ idempotent. Streamed text gives the same result however it is split: a position 
 it, and text is held back only from the first undecided position on, at most `held_chars_max` characters. Once a secret
 is recognised, its further characters are dropped as they arrive.
 
-There are two sets of shapes, searched in the same way: keys only, or keys and the values of assignments.
+There are three sets of shapes, searched in the same way: keys only; keys and values that look random, behind a name
+or in a place that says what they are; keys and all values in such places.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -17,10 +18,15 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.policy import RedactMode
-from wakelog.redaction.assignments import ASSIGNMENT, ASSIGNMENTS, CONTEXT_SHAPES, as_json_member, may_assign
+from wakelog.redaction.assignments import KIND, MARK, as_json_member, assignment_shapes, may_assign, name_of_member
+from wakelog.redaction.colour_codes import ColourCodes, code_lengths, without_codes
+from wakelog.redaction.contexts import KEY_CONTEXTS, context_shapes
 from wakelog.redaction.key_shapes import KEY_SHAPES
 from wakelog.redaction.scanner import SHORT_TEXT_CHARS, Finder, Position
 from wakelog.redaction.shapes import Shape
+
+# The modes in which a name makes its value a secret.
+_BY_NAME: tuple[RedactMode, ...] = ("assignments", "strict")
 
 
 class SecretSpan(msgspec.Struct, frozen=True):
@@ -41,7 +47,15 @@ class Redacted(msgspec.Struct, frozen=True):
 
 @cache
 def _finder(rule: RedactMode) -> Finder:
-    return Finder(KEY_SHAPES if rule == "keys" else (*CONTEXT_SHAPES, *KEY_SHAPES, *ASSIGNMENTS))
+    return Finder(shapes_of(rule))
+
+
+def shapes_of(rule: RedactMode) -> tuple[Shape, ...]:
+    """Return the shapes of the secrets that a mode redacts, in order of precedence."""
+    if rule == "keys":
+        return KEY_SHAPES
+    strict = rule == "strict"
+    return (*KEY_CONTEXTS, *KEY_SHAPES, *context_shapes(strict=strict), *assignment_shapes(strict=strict))
 
 
 def held_chars_max(rule: RedactMode) -> int:
@@ -65,13 +79,15 @@ class Redactor:
         self._within: Shape | None = None
         # The number of characters before `_seen`.
         self._dropped = 0
+        self._codes = ColourCodes()
         self.hits: list[str] = []
+        # Places in the text without its colour codes.
         self.spans: list[SecretSpan] = []
 
     @property
     def held(self) -> str:
         """The text that was fed and is neither returned nor dropped yet."""
-        return self._seen[self._at :]
+        return self._seen[self._at :] + self._codes.cut
 
     def feed(self, piece: str) -> str:
         """Add the next piece; return the text that is decided by it."""
@@ -84,7 +100,8 @@ class Redactor:
     def _process(self, piece: str, *, final: bool) -> str:
         if self._rule == "off":
             return piece
-        self._seen += piece
+        has_codes = self._codes.may_occur(piece)
+        self._seen += self._codes.take(piece, len(self._seen), final=final) if has_codes else piece
         text, finder = self._seen, self._finder
         named = [(place, finder.starting_at(text, place)) for place in self._names] if self._names else []
         # The first character of a name may have been returned already; `_names` lacks such a name, so look back by one.
@@ -99,7 +116,9 @@ class Redactor:
             stop = len(text) if final else self._first_open(near, begun)
             hit = self._first_hit(places, stop) if places else None
             if hit is None:
-                given.append(text[self._at : stop])
+                given.append(
+                    self._codes.put_back(text, self._at, stop, final=final) if has_codes else text[self._at : stop]
+                )
                 self._at = stop
                 break
             self._enter(hit, given)
@@ -136,8 +155,9 @@ class Redactor:
         return sorted({place for place in names if self._floor <= place < self._at}) if names else names
 
     def _enter(self, hit: "_Hit", given: list[str]) -> None:
-        kept = redact(self._seen[hit.start : hit.secret], "keys")
-        given += (self._seen[self._at : hit.start], kept.text, hit.shape.mark)
+        given.append(self._codes.put_back(self._seen, self._at, hit.start))
+        kept = Redactor("keys")
+        given += (kept.end(self._codes.put_back(self._seen, hit.start, hit.secret, final=True)), hit.shape.mark)
         self.hits += (*kept.hits, hit.shape.kind)
         start, secret = self._dropped + hit.start, self._dropped + hit.secret
         self.spans += [SecretSpan(start + span.start, start + span.end, span.mark) for span in kept.spans]
@@ -168,6 +188,7 @@ class Redactor:
             self._at -= begin
             self._floor = max(0, self._floor - begin)
             self._names = [place - begin for place in self._names]
+            self._codes.shift(begin)
 
 
 def _position_of(place: Position) -> int:
@@ -192,7 +213,7 @@ def holds_secret(text: str, rule: RedactMode = "assignments") -> bool:
     """Whether a complete text contains a secret."""
     if rule == "off":
         return False
-    finder = _finder(rule)
+    finder, text = _finder(rule), without_codes(text)
     if len(text) < finder.shortest:
         return False
     return _first_hit(text, (0, 0, len(text)), finder.candidates(text, 0)) is not None
@@ -203,19 +224,34 @@ def redact(text: str, rule: RedactMode = "assignments") -> Redacted:
     if not holds_secret(text, rule):
         return Redacted(text)
     redactor = Redactor(rule)
-    return Redacted(redactor.end(text), tuple(redactor.hits), tuple(redactor.spans))
+    return Redacted(redactor.end(text), tuple(redactor.hits), _with_codes(redactor.spans, text))
+
+
+def _with_codes(spans: Sequence[SecretSpan], text: str) -> tuple[SecretSpan, ...]:
+    """Return the places in a text of spans whose places are those in the text without its colour codes."""
+    codes = code_lengths(text)
+    return tuple(
+        SecretSpan(
+            span.start + sum(length for place, length in codes if place <= span.start),
+            span.end + sum(length for place, length in codes if place < span.end),
+            span.mark,
+        )
+        for span in spans
+    )
 
 
 def holds_assignment(value: Mapping[Any, Any], rule: RedactMode = "assignments") -> bool:
     """Whether a member of a JSON object is a secret because of its name."""
-    return rule == "assignments" and any(_is_assigned(name, text) for name, text in value.items())
+    return any(_is_assigned(name_of_member(value, key), text, rule) for key, text in value.items())
 
 
-def _is_assigned(name: Any, text: Any) -> bool:
+def _is_assigned(name: Any, text: Any, rule: RedactMode) -> bool:
     """Whether a text is a secret only because of its name, by the rules for serialised JSON."""
-    if not (isinstance(name, str) and isinstance(text, str) and may_assign(name, text)):
+    if rule not in _BY_NAME or not (isinstance(name, str) and isinstance(text, str)):
         return False
-    return holds_secret(as_json_member(name, text)) and not holds_secret(text)
+    if not may_assign(name, text, strict=rule == "strict"):
+        return False
+    return holds_secret(as_json_member(name, text), rule) and not holds_secret(text, rule)
 
 
 def redact_value(value: Any, rule: RedactMode = "assignments") -> tuple[Any, tuple[str, ...]]:
@@ -233,7 +269,8 @@ def redact_value(value: Any, rule: RedactMode = "assignments") -> tuple[Any, tup
                 within[place] = _redact_text(text, rule, hits)
             case dict() as found:
                 within[place] = named = {
-                    _redact_text(key, rule, hits): _named_value(key, each, rule, hits) for key, each in found.items()
+                    _redact_text(key, rule, hits): _named_value(name_of_member(found, key), each, rule, hits)
+                    for key, each in found.items()
                 }
                 undone += [(named, key) for key in named]
             case list() | tuple() as found:
@@ -266,10 +303,10 @@ def _redact_text(text: Any, rule: RedactMode, hits: list[str]) -> Any:
 
 def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> Any:
     """Return a value of a JSON object, or the mark if it is a secret because of its name."""
-    if rule != "assignments" or not _is_assigned(name, value):
+    if not _is_assigned(name, value, rule):
         return value
-    hits.append(ASSIGNMENT.kind)
-    return ASSIGNMENT.mark
+    hits.append(KIND)
+    return MARK
 
 
 def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Position]) -> _Hit | None:

@@ -126,7 +126,7 @@ def _checked_channel_name(channel: Channel) -> str:
     if not hasattr(channel, "name"):
         hint = "pass a channel object; see wakelog.ports.runtime.Channel"
         raise UsageError(f"not a channel: {type(channel).__name__}", hint=hint)
-    if redact(channel.name).hits:
+    if redact(channel.name, "strict").hits:
         raise UsageError(
             "a channel name looks like a secret, and channel names are written to the log",
             hint="give the channel another name",

@@ -44,8 +44,8 @@ _OPTIONS = (
     ),
     click.option(
         "--redact",
-        type=click.Choice(["keys", "assignments", "off"]),
-        help="Which secrets are redacted: keys, these and values of assignments, or none. [default: assignments]",
+        type=click.Choice(["keys", "assignments", "strict", "off"]),
+        help="Which secrets are redacted: keys, also random values, also other values, or none. [default: assignments]",
     ),
     click.option(
         "--resume", is_flag=True, help="Continue an interrupted reply, where the model can. [default: request it again]"
