@@ -97,13 +97,16 @@ class Agent(msgspec.Struct, frozen=True):
             session.store.blobs,
             cwd=cwd,
             system=self.system,
-            tools=store_declarations(session.store, as_tools(self.tools), redacts=self.policy.redacts),
+            tools=store_declarations(
+                session.store, as_tools(self.tools), session.known_secrets, redacts=self.policy.redacts
+            ),
             environment=self._environment(cwd),
             params=self.params,
             policy=self._policy_with_hooks,
+            known=session.known_secrets,
         )
         # Redacted before the comparison with the log, so that an unchanged entry is not written again.
-        return redact_entry(context, rule=self.policy.redact)
+        return redact_entry(context, self.policy.redact, session.known_secrets)
 
     def _environment(self, cwd: str) -> dict[str, Any]:
         """Return the environment of the agent. Tools run with the rights of this process, without a sandbox."""

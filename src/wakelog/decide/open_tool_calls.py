@@ -7,7 +7,6 @@ decides.
 Rule 3: a tool call from whose input redaction has removed a secret is not run: it would not do what was requested.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -19,17 +18,16 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Content, Prompt, Text, ToolResult, ToolStatus
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.integrity import is_intact_from
+from wakelog.log.redaction_marks import REDACTION_MARK
 from wakelog.log.tree import Branch
 from wakelog.projections.pending import OpenToolCall
-
-_REDACTION_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
 
 
 def has_redaction_mark(value: Any) -> bool:
     """Whether a tool input contains a redaction mark: running the tool with it would not do what was requested."""
     match value:
         case str():
-            return _REDACTION_MARK.search(value) is not None
+            return REDACTION_MARK.search(value) is not None
         case dict():
             return any(has_redaction_mark(key) or has_redaction_mark(each) for key, each in value.items())
         case list() | tuple():

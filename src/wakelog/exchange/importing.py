@@ -28,6 +28,7 @@ from wakelog.exchange.sessions import (
     entry_id,
     session_id,
 )
+from wakelog.known_secrets import known_values
 from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_media_in_blobs
 from wakelog.log.codec import encode, fits_line, id_of
 from wakelog.log.content import Prompt, Reply, Text, Usage
@@ -85,6 +86,8 @@ class _SessionImport:
         self._started = iso_timestamp(foreign.started_ms)
         self.id = session_id(self._tool, foreign.origin.id)
         self._import_id = entry_id(self._tool, f"{foreign.origin.id}:import")
+        self._parent = self._origin()
+        self._known_secrets = known_values(store, self.id, self._parent)
         self._name: str | None = None
         self._is_new = False
         self._known = IdTable()
@@ -147,11 +150,7 @@ class _SessionImport:
 
     def _create(self, held: Sequence[ImportedItem], *, is_all: bool) -> None:
         """Prepare the header, and the entry that says where the session comes from, with its figures if `is_all`."""
-        origin, foreign = self._foreign.origin, self._foreign
-        if origin.is_subagent and origin.parent:
-            parent = Origin(session=session_id(self._tool, origin.parent), entry="", kind="subagent")
-        else:
-            parent = Origin(session=origin.id if is_id(origin.id) else self.id, entry="", kind="import")
+        foreign = self._foreign
         header = new_header(
             id=self.id,
             now_ms=foreign.started_ms,
@@ -162,7 +161,8 @@ class _SessionImport:
             model=foreign.model,
             provider=foreign.provider,
             settings={IMPORTED_SETTING: self._tool},
-            parent=parent,
+            parent=self._parent,
+            known=self._known_secrets,
         )
         self._header = header
         self._known.add_ids([self.id])
@@ -175,6 +175,13 @@ class _SessionImport:
         # A larger session is counted while it is written, and its figures follow at the end.
         self._has_figures = is_all
         self._append(self._import_entry(self._import_id, account if is_all else None, head))
+
+    def _origin(self) -> Origin:
+        """Return what the header of the session says of its parent, or of its origin."""
+        origin = self._foreign.origin
+        if origin.is_subagent and origin.parent:
+            return Origin(session=session_id(self._tool, origin.parent), entry="", kind="subagent")
+        return Origin(session=origin.id if is_id(origin.id) else self.id, entry="", kind="import")
 
     def _create_with_group(self, header: SessionHeader) -> None:
         """Create the session with its first group of entries. `Conflict` if another process was faster."""
@@ -298,7 +305,8 @@ class _SessionImport:
         title = self._foreign.title
         if not title or title == self._titles.last_imported:
             return
-        renamed = redact_entry(SessionRenamed(parent_id=self.id, timestamp=self._started, title=title))
+        named = SessionRenamed(parent_id=self.id, timestamp=self._started, title=title)
+        renamed = redact_entry(named, known=self._known_secrets)
         identity, last = self.id, self.id
         for identity in self._title_ids():
             if identity not in self._titles:
@@ -415,7 +423,7 @@ class _SessionImport:
     def _encoded(self, body: KnownBody) -> bytes:
         """Return the line of an entry: its turn added, secrets redacted, large content in blobs."""
         put = self._store.blobs.put
-        body = redact_entry(with_media_in_blobs(_with_large_data_as_text(body), put))
+        body = redact_entry(with_media_in_blobs(_with_large_data_as_text(body), put), known=self._known_secrets)
         if isinstance(body, Node):
             body = msgspec.structs.replace(body, turn_id=self._turn_of(body))
         if may_be_large(body):

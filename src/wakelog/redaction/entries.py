@@ -114,9 +114,7 @@ KEYS_ONLY: _Fields = {
 """The fields in which only keys are redacted."""
 
 
-def redact_entry(
-    body: _Body, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES
-) -> _Body:
+def redact_entry(body: _Body, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> _Body:
     """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
     if rule == "off" or not holds_secret_in_entry(body, rule, known):
         return body
@@ -126,9 +124,7 @@ def redact_entry(
     return clean if known.changes == changes else _redacted_copy(clean, rule, known)
 
 
-def holds_secret_in_entry(
-    within: Any, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES
-) -> bool:
+def holds_secret_in_entry(within: Any, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> bool:
     """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
     undone: list[Any] = [within]
     while undone:

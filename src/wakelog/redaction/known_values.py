@@ -9,11 +9,12 @@ digits: it does not occur by chance, and often follows an escape sequence (`\\nV
 is replaced only where no letter or digit is beside it. Words, paths, numbers and identifiers are never known values.
 """
 
+import contextlib
 import json
 import re
-import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
 
@@ -80,13 +81,13 @@ class Occurrence(msgspec.Struct, frozen=True, gc=False):
 
 
 class KnownValues:
-    """The known values of a session and of the sessions made from it. Threads may share it."""
+    """The known values of a session and of the sessions made from it. Threads that share it pass a lock."""
 
-    def __init__(self, *, learns: bool = True) -> None:
+    def __init__(self, mutex: AbstractContextManager[object] | None = None, *, learns: bool = True) -> None:
+        self._mutex = mutex or contextlib.nullcontext()
         self._learns = learns
         self._given: dict[str, str] = {}
         self._learned: dict[str, str] = {}
-        self._mutex = threading.Lock()
         self._search = _NO_SEARCH
         self.changes = 0
         """How often a value was added."""
@@ -225,20 +226,16 @@ def _spellings(value: str) -> set[str]:
     """Return a value as it is, as it stands within a JSON string, and as it is if it was read from one."""
     spelled = {value, json.dumps(value)[1:-1]}
     if "\\" in value:
-        try:
+        with contextlib.suppress(ValueError):
             spelled.add(json.loads(f'"{value}"'))
-        except ValueError:
-            pass
     return {text for text in spelled if len(text) >= GIVEN_MIN_CHARS}
 
 
 def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of variables that have the name of a secret, each with its word in the mark."""
-    return {
-        value: KNOWN_VALUE
-        for name, value in environment.items()
-        if _SECRET_NAME.fullmatch(name) and not _PUBLIC_NAME.fullmatch(name) and looks_random(value, least=GIVEN_MIN_CHARS)
-    }
+    named = [name for name in environment if _SECRET_NAME.fullmatch(name) and not _PUBLIC_NAME.fullmatch(name)]
+    values = [environment[name] for name in named]
+    return {value: KNOWN_VALUE for value in values if looks_random(value, least=GIVEN_MIN_CHARS)}
 
 
 def looks_random(value: str, *, least: int = LEARNED_MIN_CHARS) -> bool:

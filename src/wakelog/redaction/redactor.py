@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.policy import RedactMode
+from wakelog.log.redaction_marks import mark_of
 from wakelog.redaction.assignments import ASSIGNMENT, ASSIGNMENTS, CONTEXT_SHAPES, as_json_member, may_assign
 from wakelog.redaction.key_shapes import KEY_SHAPES
 from wakelog.redaction.known_values import NO_KNOWN_VALUES, VALUE_MAX_CHARS, KnownValues, Occurrence
@@ -113,7 +114,8 @@ class Redactor:
 
     def _without_known(self, text: str) -> str:
         """Return a text without known values."""
-        given, at = [], 0
+        given: list[str] = []
+        at = 0
         for found in self._known.search.occurrences(text, 0):
             if found.start >= at:
                 given += (text[at : found.start], mark_of(found.kind))
@@ -213,11 +215,6 @@ class _Hit(msgspec.Struct, frozen=True):
     end: int
     shape: Shape | None = None
     """None for a known value, whose end is known."""
-
-
-def mark_of(kind: str) -> str:
-    """Return the text that replaces a secret."""
-    return f"[redacted: {kind}]"
 
 
 def holds_secret(text: str, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> bool:

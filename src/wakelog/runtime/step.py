@@ -93,7 +93,7 @@ class Step:
 
     def without_secrets(self, text: str) -> str:
         """Return a text from outside with its secrets redacted."""
-        return redact(text, self.redact).text
+        return redact(text, self.redact, self.session.known_secrets).text
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
@@ -118,7 +118,7 @@ class Step:
         """Append an entry of this step: a node at the step's tip, or an annotation `about` a node."""
         stamp = iso_timestamp(self.now_ms() if now_ms is None else now_ms)
         entry = self.session.append(
-            msgspec.structs.replace(body, timestamp=stamp),
+            msgspec.structs.replace(self.runtime.with_recorded_marks(body), timestamp=stamp),
             at=about or self.tip,
             # Fork instead of failing: the place has a child only if a person moved the head back to it.
             fork=True,

@@ -55,9 +55,7 @@ def _write_settings_and_prompt(child: Session, task: SubagentTask, blobs: Blobs)
     nodes = child.branch().nodes
     if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
         settings = _child_settings(task.context)
-        child.append(
-            settings if task.profile is None else _other_agent_settings(task.profile, settings, task.cwd, blobs)
-        )
+        child.append(settings if task.profile is None else _other_agent_settings(task.profile, settings, child, blobs))
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
         child.append(Message(message=Prompt(content=(Text(text=task.prompt),))))
 
@@ -71,19 +69,20 @@ def _child_settings(context: ContextEntry) -> ContextEntry:
     return msgspec.structs.replace(context.without_envelope, policy=policy)
 
 
-def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
+def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, child: Session, blobs: Blobs) -> ContextEntry:
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
     policy = msgspec.structs.replace(policy_in_force(ContextEntry(policy=other.policy)), children=depth)
     tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools))
     return build_context_entry(
         blobs,
-        cwd=cwd,
+        cwd=child.tree.header.cwd,
         system=other.system,
         tools=blobs.put(canonical_json(tools), "application/json") if tools else None,
         environment={**sender.environment, "approvalPolicy": policy.approval},
         params=_params_of_other_agent(other, sender.params),
         policy=policy,
+        known=child.known_secrets,
     )
 
 
