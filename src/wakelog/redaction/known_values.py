@@ -35,6 +35,7 @@ KNOWN_VALUE = "known-value"
 """The word in the mark of a value whose kind is not known."""
 
 _TRAILING = ".,:;!?…"
+_SEPARATORS = re.compile(r"[;,&|]")
 _TOKEN = re.compile(r"[!-~]+")
 _ALPHANUMERIC = re.compile(r"[A-Za-z0-9]+")
 _DIGITS = re.compile(r"[0-9]")
@@ -107,11 +108,12 @@ class KnownValues:
 
     def learn(self, value: str, kind: str) -> None:
         """Add a value that was recognised in a text, if it looks random; the oldest are forgotten at the limits."""
-        core = value.rstrip(_TRAILING)
-        if not self._learns or core in self._learned or not looks_random(core):
+        # A value without quotes may have been read too far.
+        values = {core for text in (value, _SEPARATORS.split(value)[0]) if looks_random(core := text.rstrip(_TRAILING))}
+        if not self._learns or not values - self._learned.keys():
             return
         with self._mutex:
-            self._learned[core] = kind
+            self._learned.update(dict.fromkeys(values, kind))
             while len(self._learned) > VALUES_MAX or sum(map(len, self._learned)) > CHARS_MAX:
                 del self._learned[next(iter(self._learned))]
             self._rebuild()
