@@ -7,6 +7,7 @@ repaired.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from wakelog.app.notices import progress
 from wakelog.app.stores import StoreLocation
 from wakelog.errors import NoAccess, StoreError, WakelogError
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.references import LogReferences
 from wakelog.log.session_names import is_name
 from wakelog.ports.stores import Store
@@ -45,6 +47,8 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     inaccessible: list[str]
     problems: list[str]
     relinked: list[str]
+    redacted: dict[str, int]
+    """The number of redaction marks in the logs, by kind."""
 
     @property
     def is_bad(self) -> bool:
@@ -60,7 +64,8 @@ def check_store(place: StoreLocation) -> StoreReport:
     stats = list(place.store.sessions()) if is_readable else []
     rows = place.catalog.rows(archived=None) if stats else []
     relinked, refused = relink(place, {row.name: row.title for row in rows if row.title}) if stats else ([], [])
-    lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats])
+    redacted = Counter[str]()
+    lost, inaccessible = _lost_blobs(place.store, [found.name for found in stats], redacted)
     return StoreReport(
         store=folder or place.display_url,
         sessions=len(stats),
@@ -72,6 +77,7 @@ def check_store(place: StoreLocation) -> StoreReport:
         inaccessible=inaccessible,
         problems=[*refused, *_limit_problems(_problems(folder))] if folder else [],
         relinked=relinked,
+        redacted=dict(redacted),
     )
 
 
@@ -85,8 +91,8 @@ def relink(place: StoreLocation, titles: Mapping[str, str]) -> tuple[list[str], 
         return [], [str(error)]
 
 
-def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[str]]:
-    """Return the sessions with missing blobs, and what this user may not read."""
+def _lost_blobs(store: Store, names: list[str], redacted: Counter[str]) -> tuple[list[LostBlobs], list[str]]:
+    """Return the sessions with missing blobs, and what this user may not read; count the marks in `redacted`."""
     lost: list[LostBlobs] = []
     inaccessible: list[str] = []
     try:
@@ -96,7 +102,9 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
     with progress("Reading logs") as report:
         for at, name in enumerate(names):
             try:
-                missing = [digest for digest, size in _named_blobs(store, name).items() if sizes.get(digest) != size]
+                missing = [
+                    digest for digest, size in _named_blobs(store, name, redacted).items() if sizes.get(digest) != size
+                ]
                 lost += [LostBlobs(name, len(missing))] if missing else []
             except NoAccess:
                 inaccessible.append(name)
@@ -108,10 +116,11 @@ def _lost_blobs(store: Store, names: list[str]) -> tuple[list[LostBlobs], list[s
     return lost, inaccessible
 
 
-def _named_blobs(store: Store, name: str) -> dict[str, int]:
+def _named_blobs(store: Store, name: str, redacted: Counter[str]) -> dict[str, int]:
     needs = LogReferences()
     for line in store.load(name):
         needs.add(line)
+        redacted.update(count_marks((line.raw,)))
     return needs.blobs
 
 

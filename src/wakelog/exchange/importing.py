@@ -13,6 +13,7 @@ Rule 5: a reply whose usage became known only after it was imported gets it in a
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -49,6 +50,7 @@ from wakelog.log.entry import (
 from wakelog.log.ids import IdTable, is_id
 from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.timestamps import iso_timestamp
 from wakelog.ports.stores import Store
 from wakelog.projections.session_state import (
@@ -94,6 +96,7 @@ class _SessionImport:
         self._without_usage = IdTable()
         self._account = Account(skipped={}, bad=[])
         self._added = 0
+        self._redacted = Counter[str]()
         self._has_figures = False
         self._titles = ImportedTitles()
         self._head: str | None = None
@@ -131,6 +134,7 @@ class _SessionImport:
             is_new=self._is_new,
             added=self._added,
             account=self._account,
+            redacted=self._redacted,
         )
 
     def _count(self, items: Iterable[ImportedItem]) -> None:
@@ -411,6 +415,7 @@ class _SessionImport:
 
     def _add_to_group(self, body: KnownBody) -> None:
         line = self._encoded(body)
+        self._redacted.update(count_marks((line,)))
         if self._header is None:
             line = self._end.seal(line)
             self._end.advance(line)
