@@ -285,9 +285,9 @@ def test_the_number_of_values_is_bounded():
     for _ in range(CHARS_MAX // VALUE_MAX_CHARS + 2):
         known.learn(drawn(chance, VALUE_MAX_CHARS), "assignment")
     assert not known.search.is_in(values[-1])
-    before = known.changes
+    before = known.search
     known.learn(drawn(chance, VALUE_MAX_CHARS + 1), "assignment")
-    assert known.changes == before
+    assert known.search is before
     assert known.search.longest == VALUE_MAX_CHARS
 
 

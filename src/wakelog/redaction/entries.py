@@ -118,10 +118,10 @@ def redact_entry(body: _Body, rule: RedactMode = "assignments", known: KnownValu
     """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
     if rule == "off" or not holds_secret_in_entry(body, rule, known):
         return body
-    changes = known.changes
+    search = known.search
     clean = _redacted_copy(body, rule, known)
     # A value that became known in one part of the entry may stand in a part before it.
-    return clean if known.changes == changes else _redacted_copy(clean, rule, known)
+    return clean if known.search is search else _redacted_copy(clean, rule, known)
 
 
 def holds_secret_in_entry(within: Any, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> bool:

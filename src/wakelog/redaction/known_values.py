@@ -89,14 +89,8 @@ class KnownValues:
         self._learns = learns
         self._given: dict[str, str] = {}
         self._learned: dict[str, str] = {}
-        self._search = _NO_SEARCH
-        self.changes = 0
-        """How often a value was added."""
-
-    @property
-    def search(self) -> "KnownValueSearch":
-        """The search for the values known now. It does not change when more are learned."""
-        return self._search
+        self.search = _NO_SEARCH
+        """The search for the values known now: another object as soon as they are others."""
 
     def give(self, values: Mapping[str, str]) -> None:
         """Set the values that do not come from a text, each with its word in the mark."""
@@ -120,10 +114,9 @@ class KnownValues:
 
     def _rebuild(self) -> None:
         named = {**self._given, **self._learned}
-        self._search = KnownValueSearch(
+        self.search = KnownValueSearch(
             KnownValue(text, kind) for value, kind in named.items() for text in _spellings(value)
         )
-        self.changes += 1
 
 
 class KnownValueSearch:
@@ -140,10 +133,12 @@ class KnownValueSearch:
 
     def is_in(self, text: str) -> bool:
         """Whether a complete text contains a known value."""
-        return bool(self._values) and len(text) >= self.shortest and bool(self.occurrences(text, 0))
+        return bool(self._values and self.occurrences(text, 0))
 
     def occurrences(self, text: str, at: int) -> list[Occurrence]:
         """Return where known values stand in a text from `at` on: by position, at the same one the longest first."""
+        if len(text) - at < self.shortest:
+            return []
         found = [place for value in self._present(text, at) for place in _places(value, text, at)]
         return sorted(found, key=lambda place: (place.start, -place.end))
 
@@ -153,7 +148,8 @@ class KnownValueSearch:
         A long text is read once, for its long runs of letters and digits; the values are searched for in these.
         """
         if len(text) - at <= _LONG_TEXT_CHARS:
-            return [value for value in self._values if value.text in text]
+            rest = text[at:]
+            return [value for value in self._values if value.text in rest]
         runs = _long_runs(text, at)
         return [value for value, run in zip(self._values, self._runs, strict=True) if run in (runs if run else text)]
 
@@ -166,10 +162,8 @@ class KnownValueSearch:
     def first_open(self, text: str, at: int) -> int:
         """Return the first position from `at` on where the text ends inside what may become a known value.
 
-        That is the end of the text if there is none.
+        That is the end of the text if there is none. There must be values.
         """
-        if not self._values:
-            return len(text)
         for begun in self._first_chars.finditer(text, max(at, len(text) - self.longest)):
             if self._is_open(text[begun.start() :]):
                 return begun.start()

@@ -90,16 +90,16 @@ class Redactor:
         is_short = not final and len(text) - self._at < SHORT_TEXT_CHARS
         places = near if is_short else named + list(finder.candidates(text, since))
         given: list[str] = []
-        search, changes = self._known.search, self._known.changes
-        known = search.occurrences(text, self._at)
+        search = first_search = self._known.search
+        known = search.occurrences(text, self._at) if search.longest else []
         while self._leave(final=final):
             if self._known.search is not search:
                 search = self._known.search
                 known = search.occurrences(text, self._at)
             # From `begin` on the text may become a known value, which then has precedence.
-            begin = len(text) if final else search.first_open(text, self._at)
+            begin = len(text) if final or not search.longest else search.first_open(text, self._at)
             stop = len(text) if final else min(begin, self._first_open(near, begun))
-            hit = self._next_hit(places, known, stop)
+            hit = self._next_hit(places, known, stop) if places or known else None
             if hit is None or hit.secret >= begin:
                 stop = stop if hit is None else hit.start
                 given.append(text[self._at : stop])
@@ -110,7 +110,7 @@ class Redactor:
         self._drop_decided()
         decided = "".join(given)
         # What was recognised in this piece may also stand before the place where it was recognised.
-        return decided if self._known.changes == changes else self._without_known(decided)
+        return decided if self._known.search is first_search else self._without_known(decided)
 
     def _without_known(self, text: str) -> str:
         """Return a text without known values."""
@@ -221,7 +221,7 @@ def holds_secret(text: str, rule: RedactMode = "assignments", known: KnownValues
     """Whether a complete text contains a secret."""
     if rule == "off":
         return False
-    if known.search.is_in(text):
+    if known.search.longest and known.search.is_in(text):
         return True
     finder = _finder(rule)
     if len(text) < finder.shortest:
