@@ -133,12 +133,13 @@ def test_a_short_value_is_replaced_as_a_whole_word_only():
     assert redact(f"({SHORT})", "assignments", known).text == f"({MARK})"
 
 
+@pytest.mark.parametrize("count", [1, 20])
 @pytest.mark.parametrize("size", [10, 5_000, 100_000])
 @pytest.mark.parametrize("value", [SECRET, SHORT, "aZ9+bY8/cX7=dW6&eV5%fU4"])
-def test_a_value_is_found_in_a_text_of_any_length(size, value):
-    """LOG-20: long texts are searched by runs of letters and digits; values without such a run are found too."""
+def test_a_value_is_found_in_a_text_of_any_length(size, value, count):
+    """LOG-20: many values are searched for in runs of letters and digits; those without such a run are found too."""
     padding = "ordinary words, long_names_of_things and 0123456789abcdef0123 " * (size // 60)
-    known = given(value, drawn(Random(1), 40))
+    known = given(value, *(drawn(Random(number), 40) for number in range(count)))
     assert redact(f"{padding}{value}\n{padding}", "keys", known).text == f"{padding}{MARK}\n{padding}"
     assert redact(padding, "keys", known).text == padding
 

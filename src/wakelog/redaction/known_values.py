@@ -48,8 +48,8 @@ _PATH_OR_ADDRESS = re.compile(r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\].*|[a-z][a-z0-9+.-]
 _DISTINCT_MIN = 6
 # The share of letters and digits that may be in words, and the least share of letters: less is a number or a date.
 _IN_WORDS_MAX, _LETTERS_MIN = 0.34, 0.13
-# In a long text, values that contain such a run are searched for in its runs only.
-_LONG_TEXT_CHARS = 2_000
+# If there are more values than this, those that contain such a run are searched for in the runs of a text only.
+_FEW_VALUES = 8
 _LONG_RUN = 12
 _ONES = bytes(ord("1") if chr(code).isascii() and chr(code).isalnum() else ord(" ") for code in range(256))
 
@@ -145,9 +145,10 @@ class KnownValueSearch:
     def _present(self, text: str, at: int) -> list[KnownValue]:
         """Return the values that may stand in a text.
 
-        A long text is read once, for its long runs of letters and digits; the values are searched for in these.
+        For many values the text is read once, for its long runs of letters and digits; the values are searched for in
+        these.
         """
-        if len(text) - at <= _LONG_TEXT_CHARS:
+        if len(self._values) <= _FEW_VALUES:
             rest = text[at:]
             return [value for value in self._values if value.text in rest]
         runs = _long_runs(text, at)
