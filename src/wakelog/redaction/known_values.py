@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 
 import msgspec
@@ -230,9 +230,13 @@ def _spellings(value: str) -> set[str]:
 
 def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of variables that have the name of a secret, each with its word in the mark."""
-    named = [name for name in environment if _SECRET_NAME.fullmatch(name) and not _PUBLIC_NAME.fullmatch(name)]
-    values = [environment[name] for name in named]
+    values = [environment[name] for name in environment if _is_secret_name(name)]
     return {value: KNOWN_VALUE for value in values if looks_random(value, least=GIVEN_MIN_CHARS)}
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    return _SECRET_NAME.fullmatch(name) is not None and _PUBLIC_NAME.fullmatch(name) is None
 
 
 def looks_random(value: str, *, least: int = LEARNED_MIN_CHARS) -> bool:
