@@ -23,8 +23,8 @@ IN_REDACTION = (
         "an assignment in the input of a call is redacted",
         "law 14",
         "redaction/entries.py::DeltaRedactor.take",
-        'redact_value(..., "keys")',
-        "redact_value(..., self._rule)",
+        'redact_value(..., "keys", self._known)',
+        "redact_value(..., self._rule, self._known)",
         ("tests/test_assignments.py::test_a_call_that_assigns_a_value_is_run",),
     ),
     Mutant(
