@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from wakelog.log.content import Reply, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
+from wakelog.log.content import ContentDelta, Reply, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, ToolCallDelta
 from wakelog.log.redaction_marks import differs_in_marks_only
 from wakelog.redaction.entries import DeltaRedactor, redact_entry
 from wakelog.redaction.known_values import (
@@ -210,7 +210,11 @@ def test_all_parts_of_an_entry_are_searched_again():
 def test_known_values_in_streamed_deltas():
     """LOG-20: text, thinking with its signature, and the whole input of a tool call."""
     sieve = DeltaRedactor("assignments", given(SECRET))
-    deltas = [ThinkingDelta(SECRET[:7]), ThinkingDelta(SECRET[7:], "signature"), TextDelta(f"a {SECRET[:3]}")]
+    deltas: list[ContentDelta] = [
+        ThinkingDelta(SECRET[:7]),
+        ThinkingDelta(SECRET[7:], "signature"),
+        TextDelta(f"a {SECRET[:3]}"),
+    ]
     deltas += [TextDelta(SECRET[3:]), ToolCallDelta("c", "t", {"a": [f"-p {SECRET}"]}, None)]
     taken = [safe for delta in deltas for safe in sieve.take(delta)] + sieve.end()
     assert taken == [
