@@ -8,10 +8,13 @@ import argparse
 import inspect
 import os
 from collections.abc import Callable, Iterator
+from random import Random
+from string import ascii_letters, digits
 
 from bench.made import Script, Words, sealed
 from bench.measure import Figure, compare, show, take_turns
 from wakelog.log.content import Prompt, Text, TextDelta, encode_delta
+from wakelog.redaction.known_values import VALUES_MAX, KnownValues
 from wakelog.redaction.redactor import Redactor, redact
 
 GROUP = "Redaction"
@@ -20,6 +23,8 @@ ROUNDS = 15
 # Texts of one size, and how much slower than writing them `redact` may be: (characters, texts, times).
 TEXTS = ((1_000, 200, 2.0), (100_000, 10, 10.0))
 STREAMED = 20
+# Numbers of known values, and how much slower than without them `redact` may be.
+KNOWN = ((8, 1.4), (VALUES_MAX, 1.6))
 HOSTILE_SIZES = (50_000, 500_000)
 # The repeated text, and why each place of it is costly.
 HOSTILE = (
@@ -38,6 +43,8 @@ def redaction(folder: str, words: Words) -> Iterator[Figure]:
         yield _deltas(file, "".join(_ordinary(words, 1_000, STREAMED)))
     finally:
         os.close(file)
+    for count, goal in KNOWN:
+        yield _known(_ordinary(words, 100_000, 10), count, goal)
     for text, why in HOSTILE:
         yield _hostile(text, why)
 
@@ -78,6 +85,18 @@ def _deltas(file: int, text: str) -> Figure:
         floor="the same deltas encoded and written to a file one by one, without a sync",
         acts=(write, feed),
         goal=10.0,
+    )
+
+
+def _known(texts: list[str], count: int, goal: float) -> Figure:
+    chance, known = Random(1), KnownValues()
+    known.give({"".join(chance.choices(ascii_letters + digits, k=24)): "known-value" for _ in range(count)})
+    return _figure(
+        what="whole texts with known values, `redact`",
+        workload=f"{len(texts)} messages of {len(texts[0]) // 1_000:,} KB, {count} known values of 24 characters",
+        floor="the same messages without known values",
+        acts=(lambda: [redact(text) for text in texts], lambda: [redact(text, known=known) for text in texts]),
+        goal=goal,
     )
 
 

@@ -59,6 +59,7 @@ from wakelog.recording.held_lease import HeldLease
 from wakelog.recording.recovery import Recovery, recover
 from wakelog.recording.streams import StreamedReply, StreamRecorder
 from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_open_call, write_result
+from wakelog.redaction.known_values import KnownValues
 from wakelog.stores import load, open_catalog, open_store
 from wakelog.verification import Verification, verify_session
 from wakelog.watcher import follow_entries
@@ -82,8 +83,9 @@ class Session(StreamRecorder):
         session: str | SessionWriter,
         *,
         clock: Clock | None = None,
+        known_secrets: KnownValues | None = None,
     ) -> None:
-        super().__init__(store, session, clock=clock)
+        super().__init__(store, session, clock=clock, known_secrets=known_secrets)
         self._held: HeldLease | None = None
         self.running: set[tuple[str, str]] = set()
         self.stream: StreamedReply | None = None

@@ -11,6 +11,7 @@ from wakelog.log.entry import FORMAT_VERSION, Origin, SessionHeader
 from wakelog.log.ids import checked_id
 from wakelog.log.timestamps import iso_timestamp
 from wakelog.redaction.entries import redact_entry, redact_identity
+from wakelog.redaction.known_values import NO_KNOWN_VALUES, KnownValues
 from wakelog.version import APP
 
 
@@ -27,6 +28,7 @@ def new_header(
     settings: Mapping[str, Any] | None = None,
     parent: Origin | None = None,
     redact: RedactMode = "assignments",
+    known: KnownValues = NO_KNOWN_VALUES,
 ) -> SessionHeader:
     """Return the header of a new session, checked and redacted. The store adds its number."""
     for what, text in (("the agent", agent), ("the sender", sender), ("the folder", cwd)):
@@ -47,6 +49,7 @@ def new_header(
         settings=dict(settings or {}),
         parent=parent,
     )
-    # The pair (agent, sender) identifies the session: redaction must not make two identities equal.
+    # The pair (agent, sender) identifies the session: redaction must not make two identities equal, and every process
+    # must find it, whatever values it knows.
     names = {"agent": redact_identity(agent, redact), "sender": redact_identity(sender, redact)}
-    return redact_entry(msgspec.structs.replace(given, **names), rule=redact)
+    return msgspec.structs.replace(redact_entry(given, redact, known), **names)

@@ -4,7 +4,8 @@ Reads line by line, because a log may be larger than memory. Each blob is read o
 Nothing is written.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -24,6 +25,7 @@ from wakelog.log.content import BlobRef
 from wakelog.log.entry import Entry
 from wakelog.log.integrity import SealReport, verify_seals
 from wakelog.log.lines import Damage
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.references import BlobReference, blob_references
 from wakelog.ports.stores import Blobs, Store
 from wakelog.scanning import Scan, scan_log
@@ -112,6 +114,8 @@ class Verification(msgspec.Struct, frozen=True):
     scan: Scan
     seals: SealReport
     blobs: BlobAudit
+    redacted: Mapping[str, int]
+    """The number of redaction marks in the entries, by kind."""
 
     @property
     def ok(self) -> bool:
@@ -139,9 +143,15 @@ def missing_parts(store: Store, name: str) -> tuple[str, ...]:
 
 def verify_session(store: Store, name: str, check_blob: BlobCheck | None = None) -> Verification:
     """Check every line, seal and blob of a session."""
-    named = ReferencedBlobs()
-    scan = scan_log(store, name, named.take)
-    return Verification(scan, verify_seals(store.load(name)), named.audit(check_blob or store.blobs.check))
+    named, redacted = ReferencedBlobs(), Counter[str]()
+
+    def take(entry: Entry) -> None:
+        named.take(entry)
+        redacted.update(count_marks((entry.raw,)))
+
+    scan = scan_log(store, name, take)
+    blobs = named.audit(check_blob or store.blobs.check)
+    return Verification(scan, verify_seals(store.load(name)), blobs, redacted)
 
 
 # ── many sessions ────────────────────────────────────────────────────────────────────────────────

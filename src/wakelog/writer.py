@@ -21,6 +21,7 @@ from wakelog.arguments import append_hint, check_store, checked_message, session
 from wakelog.clock import SystemClock
 from wakelog.decide.policy import Policy, RedactMode, policy_in_force, redact_mode_in_force
 from wakelog.errors import Conflict, Damaged, LeaseLost, NewerFormat, SessionEnded, UsageError
+from wakelog.known_secrets import known_values
 from wakelog.large_content import (
     is_interrupted_output,
     may_be_large,
@@ -47,11 +48,13 @@ from wakelog.log.entry import (
     Origin,
     Queued,
     SessionArchived,
+    SessionHeader,
     SessionRenamed,
     Terminated,
 )
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.redaction_marks import differs_in_marks_only
 from wakelog.log.retry_limit import RetryLimit
 from wakelog.log.seal import SealVerifier, unseal
 from wakelog.log.tail import may_refer_to_unread
@@ -69,6 +72,7 @@ from wakelog.projections.session_state import (
 )
 from wakelog.reading import Log, read_active, read_log, read_session_header
 from wakelog.redaction.entries import redact_entry
+from wakelog.redaction.known_values import KnownValues
 from wakelog.session_header import new_header
 
 # Types that are not synced. Power loss may lose them; the entries around them suffice to recover.
@@ -87,13 +91,17 @@ class SessionWriter:
         session: "str | SessionWriter",
         *,
         clock: Clock | None = None,
+        known_secrets: KnownValues | None = None,
     ) -> None:
+        """`known_secrets` replaces the values that this process knows to be secrets of the session."""
         check_store(store)
         self.store = store
         self.name = store.name(session_ref(session))
         self.clock = clock or SystemClock()
         first = read_session_header(store, self.name)
         self.id = first.id if first is not None else self.name
+        self._origin = first.value.parent if first is not None and isinstance(first.value, SessionHeader) else None
+        self._known_secrets = known_secrets
         self._loaded_log: Log | None = None
         # The tree and the head for which it was last looked up which secrets are redacted.
         self._redacted_at: tuple[tuple[Tree | None, str | None], RedactMode] = (None, None), "assignments"
@@ -126,8 +134,9 @@ class SessionWriter:
         check_store(store)
         clock = clock or SystemClock()
         now_ms = clock.now_ms()
+        identity = session_id or clock.new_id()
         entry = new_header(
-            id=session_id or clock.new_id(),
+            id=identity,
             now_ms=now_ms,
             agent=agent,
             sender=sender,
@@ -138,6 +147,7 @@ class SessionWriter:
             settings=settings,
             parent=parent,
             redact=redact,
+            known=known_values(store, identity, parent),
         )
 
         def first_line(number: int) -> bytes:
@@ -169,6 +179,13 @@ class SessionWriter:
     def is_of_this_process(self) -> bool:
         """Whether this process created the object, not the parent it was forked from."""
         return self._pid == os.getpid()
+
+    @property
+    def known_secrets(self) -> KnownValues:
+        """The values that are known to be secrets of this session, its forks and its sub-agents."""
+        if self._known_secrets is None:
+            self._known_secrets = known_values(self.store, self.id, self._origin)
+        return self._known_secrets
 
     @property
     def _log(self) -> Log:
@@ -378,7 +395,10 @@ class SessionWriter:
             self._loaded_log = read_active(self.store, self.name)
 
     def _appended_before(self, value: KnownBody) -> Entry | None:
-        """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs."""
+        """Return this entry if an earlier try of the same append succeeded; `Conflict` if its content differs.
+
+        Which values are known as secrets may have changed since then, so one of the two may have marks for them.
+        """
         entry = self._log.tree.entry(value.id)
         if entry is None:
             return None
@@ -386,7 +406,8 @@ class SessionWriter:
         again = msgspec.structs.replace(
             value, parent_id=stored.parent_id, timestamp=stored.timestamp, turn_id=stored.turn_id
         )
-        if self._encode(again) != unseal(entry.raw):
+        own, before = self._encode(again), unseal(entry.raw)
+        if not (differs_in_marks_only(before, own) or differs_in_marks_only(own, before)):
             raise Conflict(f"another entry with the id {value.id} exists, with other content")
         return entry
 
@@ -424,7 +445,8 @@ class SessionWriter:
 
     def _without_secrets(self, body: _BodyT) -> _BodyT:
         """Return the redacted body, as the policy in force says; a `context` entry follows its own policy."""
-        return redact_entry(body, redact_mode_in_force(body) if isinstance(body, ContextEntry) else self._redact_mode())
+        mode = redact_mode_in_force(body) if isinstance(body, ContextEntry) else self._redact_mode()
+        return redact_entry(body, mode, self.known_secrets)
 
     def _redact_mode(self) -> RedactMode:
         """Return which secrets are redacted at the head. Only the nodes since the last append are looked at."""

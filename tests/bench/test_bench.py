@@ -67,7 +67,7 @@ FIGURES = {
     "startup": 5,
     "request": 1,
     "step": 1,
-    "redaction": 5,
+    "redaction": 7,
     "fork": 2,
     "import": 6,
     "size": 3,

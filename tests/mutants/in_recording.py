@@ -99,7 +99,7 @@ IN_RECORDING = (
         "the text of a receipt's exception is clipped before it is redacted",
         "law 14",
         "recording/recovery.py::_short_text",
-        "redact(error_text(error), session.policy.redact).text",
+        "redact(error_text(error), session.policy.redact, session.known_secrets).text",
         "error_text(error)",
         (f"{RECORDING}::test_a_receipt_function_that_raises_a_secret",),
     ),

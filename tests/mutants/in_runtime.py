@@ -154,8 +154,8 @@ IN_RUNTIME = (
         "a journal is dropped before the reply is durable",
         "law 5, RUN-8",
         "runtime/model_call.py::_ModelCallRun._write_reply",
-        "self.step.write(...)\nself._drop_journal()",
-        "self._drop_journal()\nself.step.write(...)",
+        "step.write(...)\nself._drop_journal()",
+        "self._drop_journal()\nstep.write(...)",
         (f"{ASKING}::test_the_order_of_a_reply", f"{ASKING}::test_a_crash_at_any_write_of_a_reply"),
     ),
     Mutant(

@@ -107,15 +107,18 @@ class Agent(msgspec.Struct, frozen=True):
             session.store.blobs,
             cwd=cwd,
             system=self.system,
-            tools=store_declarations(session.store, as_tools(self.tools), redacts=self.policy.redacts),
+            tools=store_declarations(
+                session.store, as_tools(self.tools), session.known_secrets, redacts=self.policy.redacts
+            ),
             params=self.params,
             policy=self._policy_with_hooks,
+            known=session.known_secrets,
         )
         absent = absent_servers_item(self.absent, redacts=self.policy.redacts)
         model = ModelInForce.of(_as_opener(self.provider), *split_model(self.model))
         context = with_environment(msgspec.structs.replace(context, environment=absent), cwd=cwd, model=model)
         # Redacted before the comparison with the log, so that an unchanged entry is not written again.
-        return redact_entry(context, rule=self.policy.redact)
+        return redact_entry(context, self.policy.redact, session.known_secrets)
 
     @property
     def _policy_with_hooks(self) -> Policy:

@@ -327,12 +327,16 @@ def _apply_overrides(session: Session, before: ContextEntry, overrides: Override
         kept = {tool: how for tool, how in policy.approvals.items() if tool not in left_out}
         policy = msgspec.structs.replace(policy, approvals=kept)
         context = msgspec.structs.replace(
-            context, tools=store_declarations(session.store, tools, redacts=policy.redacts)
+            context, tools=store_declarations(session.store, tools, session.known_secrets, redacts=policy.redacts)
         )
     if overrides.system is not None or policy.instructions:
         own = Instructions(sources=context.sources).system_part(blob_text(blobs, context.system, before.id))
         system, sources = store_instructions(
-            blobs, session.tree.header.cwd, own if overrides.system is None else overrides.system, policy
+            blobs,
+            session.tree.header.cwd,
+            own if overrides.system is None else overrides.system,
+            policy,
+            session.known_secrets,
         )
         context = msgspec.structs.replace(context, system=system, sources=sources)
     return with_policy(context, policy)
@@ -348,7 +352,7 @@ def _add_reachable_servers(session: Session, context: ContextEntry, list_tools: 
     before = declared_tools(blobs, context.tools, context.id)
     names = {tool.get("name") for tool in before}
     new: Any = [dict(tool_declaration(tool)) for tool in found.tools if tool.name not in names]
-    declarations = [*before, *(redact_value(new, "keys")[0] if redacts else new)]
+    declarations = [*before, *(redact_value(new, "keys", session.known_secrets)[0] if redacts else new)]
     others = {key: value for key, value in context.environment.items() if key != ABSENT_SERVERS}
     return msgspec.structs.replace(
         context,

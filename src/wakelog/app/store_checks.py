@@ -8,6 +8,7 @@ repaired.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -55,6 +56,8 @@ class StoreReport(msgspec.Struct, frozen=True, rename="camel"):
     inaccessible: list[str]
     problems: list[str]
     relinked: list[str]
+    redacted: dict[str, int]
+    """The number of redaction marks in the sessions that were verified, by kind."""
     verified: int
     """The number of sessions whose lines and seals were verified."""
     unverified: int
@@ -100,6 +103,7 @@ def check_store(place: StoreLocation) -> StoreReport:
         inaccessible=found.inaccessible,
         problems=[*found.unreadable, *refused, *(_limit_problems(_problems(folder)) if folder else ())],
         relinked=relinked,
+        redacted=dict(found.redacted),
         verified=len(found.readable),
         unverified=len(left),
         unverified_bytes=sum(row.size for row in left),
@@ -117,6 +121,7 @@ class _Findings:
         self.unreadable: list[str] = []
         self.readable: dict[str, bool] = {}
         """Whether each session that could be read is damaged, by name."""
+        self.redacted = Counter[str]()
 
     def add(self, check: SessionCheck) -> None:
         """Add the verification of a session."""
@@ -130,6 +135,7 @@ class _Findings:
             self.lost.append(LostBlobs(check.name, check.lost_blobs))
         if check.verified is not None:
             self.readable[check.name] = bool(check.verified.damage)
+            self.redacted.update(check.verified.redacted)
 
 
 def verify_all(store: Store) -> Iterator[SessionCheck]:

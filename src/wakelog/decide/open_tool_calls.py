@@ -8,7 +8,6 @@ Rule 3: a tool call from whose input redaction has removed a secret is not run: 
 in which the model quotes a mark that it has read runs only if the tool is declared to understand marks.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -20,11 +19,9 @@ from wakelog.decide.policy import Policy
 from wakelog.log.content import Content, Prompt, Text, ToolResult, ToolStatus
 from wakelog.log.entry import AttentionResolved, Cancelled, Entry, Message
 from wakelog.log.integrity import is_intact_from
+from wakelog.log.redaction_marks import REDACTION_MARK
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.pending import OpenToolCall
-
-REDACTION_MARK = re.compile(r"\[redacted: [a-z0-9-]+\]")
-"""The marks that stand for secrets, those of earlier versions included."""
 
 
 def has_redaction_mark(value: Any) -> bool:

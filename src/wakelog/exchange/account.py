@@ -1,5 +1,6 @@
 """What became of the records of a session that was imported: the numbers that every import reports."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -80,4 +81,6 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     is_new: bool
     added: int
     account: Account
+    redacted: Mapping[str, int] = {}
+    """The number of redaction marks in the entries that were added, by kind."""
     error: WakelogError | None = None

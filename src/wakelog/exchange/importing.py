@@ -13,6 +13,7 @@ Rule 5: a reply whose usage became known only after it was imported gets it in a
 
 import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -28,6 +29,7 @@ from wakelog.exchange.sessions import (
     entry_id,
     session_id,
 )
+from wakelog.known_secrets import known_values
 from wakelog.large_content import may_be_large, with_long_texts_in_blobs, with_media_in_blobs
 from wakelog.log.codec import encode, fits_line, id_of
 from wakelog.log.content import Prompt, Reply, Text, Usage
@@ -48,6 +50,7 @@ from wakelog.log.entry import (
 from wakelog.log.ids import IdTable, is_id
 from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.timestamps import iso_timestamp
 from wakelog.ports.stores import Store
 from wakelog.projections.session_state import (
@@ -85,12 +88,15 @@ class _SessionImport:
         self._started = iso_timestamp(foreign.started_ms)
         self.id = session_id(self._tool, foreign.origin.id)
         self._import_id = entry_id(self._tool, f"{foreign.origin.id}:import")
+        self._parent = self._origin()
+        self._known_secrets = known_values(store, self.id, self._parent)
         self._name: str | None = None
         self._is_new = False
         self._known = IdTable()
         self._without_usage = IdTable()
         self._account = Account(skipped={}, bad=[])
         self._added = 0
+        self._redacted = Counter[str]()
         self._has_figures = False
         self._titles = ImportedTitles()
         self._head: str | None = None
@@ -128,6 +134,7 @@ class _SessionImport:
             is_new=self._is_new,
             added=self._added,
             account=self._account,
+            redacted=self._redacted,
         )
 
     def _count(self, items: Iterable[ImportedItem]) -> None:
@@ -147,11 +154,7 @@ class _SessionImport:
 
     def _create(self, held: Sequence[ImportedItem], *, is_all: bool) -> None:
         """Prepare the header, and the entry that says where the session comes from, with its figures if `is_all`."""
-        origin, foreign = self._foreign.origin, self._foreign
-        if origin.is_subagent and origin.parent:
-            parent = Origin(session=session_id(self._tool, origin.parent), entry="", kind="subagent")
-        else:
-            parent = Origin(session=origin.id if is_id(origin.id) else self.id, entry="", kind="import")
+        foreign = self._foreign
         header = new_header(
             id=self.id,
             now_ms=foreign.started_ms,
@@ -162,7 +165,8 @@ class _SessionImport:
             model=foreign.model,
             provider=foreign.provider,
             settings={IMPORTED_SETTING: self._tool},
-            parent=parent,
+            parent=self._parent,
+            known=self._known_secrets,
         )
         self._header = header
         self._known.add_ids([self.id])
@@ -175,6 +179,13 @@ class _SessionImport:
         # A larger session is counted while it is written, and its figures follow at the end.
         self._has_figures = is_all
         self._append(self._import_entry(self._import_id, account if is_all else None, head))
+
+    def _origin(self) -> Origin:
+        """Return what the header of the session says of its parent, or of its origin."""
+        origin = self._foreign.origin
+        if origin.is_subagent and origin.parent:
+            return Origin(session=session_id(self._tool, origin.parent), entry="", kind="subagent")
+        return Origin(session=origin.id if is_id(origin.id) else self.id, entry="", kind="import")
 
     def _create_with_group(self, header: SessionHeader) -> None:
         """Create the session with its first group of entries. `Conflict` if another process was faster."""
@@ -298,7 +309,8 @@ class _SessionImport:
         title = self._foreign.title
         if not title or title == self._titles.last_imported:
             return
-        renamed = redact_entry(SessionRenamed(parent_id=self.id, timestamp=self._started, title=title))
+        named = SessionRenamed(parent_id=self.id, timestamp=self._started, title=title)
+        renamed = redact_entry(named, known=self._known_secrets)
         identity, last = self.id, self.id
         for identity in self._title_ids():
             if identity not in self._titles:
@@ -403,6 +415,7 @@ class _SessionImport:
 
     def _add_to_group(self, body: KnownBody) -> None:
         line = self._encoded(body)
+        self._redacted.update(count_marks((line,)))
         if self._header is None:
             line = self._end.seal(line)
             self._end.advance(line)
@@ -415,7 +428,7 @@ class _SessionImport:
     def _encoded(self, body: KnownBody) -> bytes:
         """Return the line of an entry: its turn added, secrets redacted, large content in blobs."""
         put = self._store.blobs.put
-        body = redact_entry(with_media_in_blobs(_with_large_data_as_text(body), put))
+        body = redact_entry(with_media_in_blobs(_with_large_data_as_text(body), put), known=self._known_secrets)
         if isinstance(body, Node):
             body = msgspec.structs.replace(body, turn_id=self._turn_of(body))
         if may_be_large(body):

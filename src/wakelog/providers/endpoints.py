@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 
 from wakelog.errors import UsageError
+from wakelog.known_secrets import note_provider_key
 
 
 class Vendor(msgspec.Struct, frozen=True):
@@ -79,6 +80,7 @@ def resolve_server(
     place, own = parse_address(url), parse_address(vendor.address)
     variable = next((name for name in vendor.key_variables if _header_value(environ, name)), vendor.key_variables[0])
     key = _header_value(environ, variable)
+    note_provider_key(key)
     is_vendor = _is_host_or_subdomain(place.host, own.host)
     if is_vendor and not key and not is_prepared:
         hint = f"set {vendor.key_variables[0]}, or use --model demo, which needs none"

@@ -109,7 +109,7 @@ def _settle(
 
 def _short_text(session: SessionWriter, error: Exception) -> str:
     # Redacted before it is clipped: half of a secret is not recognised as one.
-    return clip(redact(error_text(error), session.policy.redact).text, _ERROR_MAX_BYTES)[0]
+    return clip(redact(error_text(error), session.policy.redact, session.known_secrets).text, _ERROR_MAX_BYTES)[0]
 
 
 def _tell_about_damage(session: SessionWriter, lease: Lease) -> str:

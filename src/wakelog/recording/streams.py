@@ -77,7 +77,7 @@ class StreamedReply:
         self._arrived = ReplyDraft()
         self._draft = ReplyDraft()
         self._finished = Reply(model=model, provider=provider)
-        self._redactor = DeltaRedactor(session.policy.redact) if session.policy.redacts else None
+        self._redactor = DeltaRedactor(session.policy.redact, session.known_secrets) if session.policy.redacts else None
 
     def __enter__(self) -> "StreamedReply":
         """Begin the reply; `UsageError` while this session object streams another, `OpenToolCalls` with open calls."""

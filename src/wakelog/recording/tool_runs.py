@@ -41,6 +41,7 @@ from wakelog.ports.runtime import ReceiptAnswer, ToolInvocation, ToolOutcome
 from wakelog.ports.stores import Lease
 from wakelog.projections.pending import OpenToolCall, open_tool_calls
 from wakelog.redaction.entries import redacting_show
+from wakelog.redaction.known_values import KnownValues
 from wakelog.redaction.redactor import redact
 from wakelog.writer import SessionWriter
 
@@ -109,7 +110,8 @@ class ToolRun:
             self._started = session.append(started, at=call.reply_id, lease=lease)
             session.running.add(self._key)
         redact_mode = session.policy.redact
-        self._show = self._write_output if redact_mode == "off" else redacting_show(self._write_output, redact_mode)
+        write = self._write_output
+        self._show = write if redact_mode == "off" else redacting_show(write, redact_mode, session.known_secrets)
         return self
 
     def _check_not_begun(self, lease: Lease) -> None:
@@ -311,6 +313,7 @@ def result_of_run(
     outcome: ToolOutcome,
     *,
     redact_mode: RedactMode,
+    known: KnownValues,
     clip_bytes: int,
     put: PutBlob,
 ) -> ToolResult:
@@ -318,7 +321,7 @@ def result_of_run(
 
     The whole text is a blob if it was clipped. It is redacted first: half of a secret is not recognised as one.
     """
-    full_text = redact(valid_utf8(outcome.text), redact_mode).text
+    full_text = redact(valid_utf8(outcome.text), redact_mode, known).text
     text, is_clipped = clip(full_text, clip_bytes)
     return msgspec.structs.replace(
         tool_result(call, status, (*((Text(text=text),) if text else ()), *outcome.media)),
@@ -337,7 +340,9 @@ def write_result(
 ) -> ToolResult:
     """Append the one result of a tool call and return it."""
     policy, put = session.policy, session.store.blobs.put
-    result = result_of_run(call, status, outcome, redact_mode=policy.redact, clip_bytes=policy.clip, put=put)
+    result = result_of_run(
+        call, status, outcome, redact_mode=policy.redact, known=session.known_secrets, clip_bytes=policy.clip, put=put
+    )
     begun_ms = parse_ms(started.value.timestamp) if started is not None else None
     if begun_ms is not None:
         result = msgspec.structs.replace(result, duration_ms=max(0, session.clock.now_ms() - begun_ms))

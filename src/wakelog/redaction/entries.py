@@ -55,6 +55,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.ids import digest_of
+from wakelog.redaction.known_values import NO_KNOWN_VALUES, KnownValues
 from wakelog.redaction.redactor import Redactor, holds_assignment, holds_secret, redact, redact_value
 
 _Body = TypeVar("_Body", bound=msgspec.Struct)
@@ -119,12 +120,17 @@ def program_rule(rule: RedactMode) -> RedactMode:
     return "keys" if rule == "assignments" else rule
 
 
-def redact_entry(body: _Body, rule: RedactMode = "assignments") -> _Body:
+def redact_entry(body: _Body, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> _Body:
     """Return an entry, or a value inside one, without its secrets; the same object if it contains none."""
-    return _redacted_copy(body, rule) if rule != "off" and _has_secret(body, rule) else body
+    if rule == "off" or not holds_secret_in_entry(body, rule, known):
+        return body
+    search = known.search
+    clean = _redacted_copy(body, rule, known)
+    # A value that became known in one part of the entry may stand in a part before it.
+    return clean if known.search is search else _redacted_copy(clean, rule, known)
 
 
-def _has_secret(within: Any, rule: RedactMode) -> bool:
+def holds_secret_in_entry(within: Any, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> bool:
     """Whether a redacted field contains a secret. Called for every append, and few entries contain one: one loop."""
     undone: list[Any] = [within]
     while undone:
@@ -133,10 +139,11 @@ def _has_secret(within: Any, rule: RedactMode) -> bool:
         if searched is not None:
             names, keys_only = searched
             undone += [found for name in names if (found := getattr(value, name))]
-            if keys_only and _has_secret([getattr(value, name) for name in keys_only], program_rule(rule)):
+            texts = [getattr(value, name) for name in keys_only]
+            if texts and holds_secret_in_entry(texts, program_rule(rule), known):
                 return True
         elif isinstance(value, str):
-            if holds_secret(value, rule):
+            if holds_secret(value, rule, known):
                 return True
         elif isinstance(value, _SEQUENCES):
             undone += value
@@ -166,13 +173,14 @@ class _SearchedFields(dict[type, tuple[tuple[str, ...], tuple[str, ...]] | None]
 _SEARCHED_FIELDS = _SearchedFields()
 
 
-def _redacted_copy(body: _Body, rule: RedactMode) -> _Body:
+def _redacted_copy(body: _Body, rule: RedactMode, known: KnownValues) -> _Body:
     """Return a copy without the secrets; the same object if it contains none."""
     changed = {}
     by_keys = KEYS_ONLY.get(type(body), ())
     for name in redacted_fields(type(body)):
         value = getattr(body, name)
-        if value and (clean := _redact_field(value, program_rule(rule) if name in by_keys else rule)) is not value:
+        used = program_rule(rule) if name in by_keys else rule
+        if value and (clean := _redact_field(value, used, known)) is not value:
             changed[name] = clean
     return msgspec.structs.replace(body, **{**changed, **_effects(body, changed)}) if changed else body
 
@@ -201,24 +209,24 @@ def _may_hold_text(hint: Any) -> bool:
     return kind is not Literal and hint not in _NO_TEXT
 
 
-def _redact_field(value: Any, rule: RedactMode) -> Any:
+def _redact_field(value: Any, rule: RedactMode, known: KnownValues) -> Any:
     """Return a non-empty field value without secrets. By its type a sequence holds only structs or only JSON values."""
     if isinstance(value, str):
-        found = redact(value, rule)
+        found = redact(value, rule, known)
         return found.text if found.hits else value
     if isinstance(value, msgspec.Struct):
-        return _redacted_copy(value, rule)
+        return _redacted_copy(value, rule, known)
     if isinstance(value, _SEQUENCES) and isinstance(value[0], msgspec.Struct):
-        return _redact_parts(value, rule)
+        return _redact_parts(value, rule, known)
     if isinstance(value, _NUMBERS):
         return value
-    clean, hits = redact_value(value, rule)
+    clean, hits = redact_value(value, rule, known)
     return value if not hits else tuple(clean) if isinstance(value, tuple) else clean
 
 
-def _redact_parts(parts: Any, rule: RedactMode) -> Any:
+def _redact_parts(parts: Any, rule: RedactMode, known: KnownValues) -> Any:
     """Redact a list of structs. Signed thinking that contained a secret is left out: its signature is then invalid."""
-    clean = [(part, _redacted_copy(part, rule)) for part in parts]
+    clean = [(part, _redacted_copy(part, rule, known)) for part in parts]
     if all(value is found for value, found in clean):
         return parts
     return tuple(found for value, found in clean if found is value or not _is_signed(value))
@@ -241,10 +249,14 @@ def _effects(part: msgspec.Struct, changed: Mapping[str, Any]) -> dict[str, Any]
 class DeltaRedactor:
     """Redacts the deltas of a streamed reply. Only text that may still become a secret is held back."""
 
-    def __init__(self, rule: RedactMode = "assignments") -> None:
+    def __init__(self, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> None:
         self._rule = rule
-        self._text = Redactor(rule)
-        self._thought = Redactor(rule)
+        self._known = known
+        self._text = self._new_redactor()
+        self._thought = self._new_redactor()
+
+    def _new_redactor(self) -> Redactor:
+        return Redactor(self._rule, self._known)
 
     def take(self, delta: ContentDelta) -> list[ContentDelta]:
         """Add the next delta; return the deltas that may be written and displayed."""
@@ -253,7 +265,7 @@ class DeltaRedactor:
                 safe = self._text.feed(text) if bound is None else self._text.end(text)
                 kept = None if self._text.hits or self._holds_secret(bound) else bound
                 given = [*self._end_thought(), *_unless_empty(TextDelta(safe, kept))]
-                self._text = self._text if bound is None else Redactor(self._rule)
+                self._text = self._text if bound is None else self._new_redactor()
                 return given
             case ThinkingDelta(thinking, signature, bound):
                 is_last = signature is not None or bound is not None
@@ -262,12 +274,12 @@ class DeltaRedactor:
                 is_void = bool(self._thought.hits) or self._holds_secret((signature, bound))
                 signed = (None, None) if is_void else (signature, bound)
                 given = [*self._end_text(), *_unless_empty(ThinkingDelta(safe, *signed))]
-                self._thought = Redactor(self._rule) if is_last else self._thought
+                self._thought = self._new_redactor() if is_last else self._thought
                 return given
         # A tool call with a mark in its input is not run: by default only keys are redacted in it (`KEYS_ONLY`).
         rule = program_rule(self._rule)
-        given, secrets = redact_value(delta.input, rule)
-        (name, _), hits = redact_value((delta.name, delta.bound), rule)
+        given, secrets = redact_value(delta.input, rule, self._known)
+        (name, _), hits = redact_value((delta.name, delta.bound), rule, self._known)
         call = ToolCallDelta(delta.id, name, given, None, bool(secrets)) if secrets or hits else delta
         return [*self._end_text(), *self._end_thought(), call]
 
@@ -276,14 +288,14 @@ class DeltaRedactor:
         return [*self._end_text(), *self._end_thought()]
 
     def _holds_secret(self, value: Any) -> bool:
-        return value is not None and bool(redact_value(value, self._rule)[1])
+        return value is not None and bool(redact_value(value, self._rule, self._known)[1])
 
     def _end_text(self) -> list[ContentDelta]:
-        safe, self._text = self._text.end(), Redactor(self._rule)
+        safe, self._text = self._text.end(), self._new_redactor()
         return _unless_empty(TextDelta(safe))
 
     def _end_thought(self) -> list[ContentDelta]:
-        safe, self._thought = self._thought.end(), Redactor(self._rule)
+        safe, self._thought = self._thought.end(), self._new_redactor()
         return _unless_empty(ThinkingDelta(safe))
 
 
@@ -292,9 +304,11 @@ def _unless_empty(delta: TextDelta | ThinkingDelta) -> list[ContentDelta]:
     return [delta] if text or delta.bound is not None else []
 
 
-def redacting_show(show: Callable[[str], None], rule: RedactMode = "assignments") -> Callable[[str], None]:
+def redacting_show(
+    show: Callable[[str], None], rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES
+) -> Callable[[str], None]:
     """Return a function that passes the live output of a tool, without secrets, to `show`."""
-    redactor = Redactor(rule)
+    redactor = Redactor(rule, known)
 
     def pass_on(text: str) -> None:
         safe = redactor.feed(text)

@@ -6,7 +6,9 @@ it, and text is held back only from the first undecided position on, at most `he
 is recognised, its further characters are dropped as they arrive.
 
 There are three sets of shapes, searched in the same way: keys only; keys and values that look random, behind a name
-or in a place that says what they are; keys and all values in such places.
+or in a place that says what they are; keys and all values in such places. Beside them the text is searched for known
+values (`known_values.py`), which have precedence where they begin first or at the same place. A value that is
+recognised only by its name or its surroundings becomes known.
 """
 
 from bisect import bisect_left
@@ -18,10 +20,12 @@ from typing import Any
 import msgspec
 
 from wakelog.decide.policy import RedactMode
+from wakelog.log.redaction_marks import mark_of
 from wakelog.redaction.assignments import KIND, MARK, as_json_member, assignment_shapes, may_assign, name_of_member
 from wakelog.redaction.colour_codes import ColourCodes, code_lengths, without_codes
 from wakelog.redaction.contexts import KEY_CONTEXTS, context_shapes
 from wakelog.redaction.key_shapes import KEY_SHAPES
+from wakelog.redaction.known_values import NO_KNOWN_VALUES, VALUE_MAX_CHARS, KnownValues, Occurrence
 from wakelog.redaction.scanner import SHORT_TEXT_CHARS, Finder, Position
 from wakelog.redaction.shapes import Shape
 
@@ -66,8 +70,9 @@ def held_chars_max(rule: RedactMode) -> int:
 class Redactor:
     """Redacts text that arrives in pieces."""
 
-    def __init__(self, rule: RedactMode = "assignments") -> None:
+    def __init__(self, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> None:
         self._rule = rule
+        self._known = known
         self._finder = _finder(rule)
         # The last decided text, then the text held back, which begins at `_at`.
         self._seen = ""
@@ -80,6 +85,8 @@ class Redactor:
         # The number of characters before `_seen`.
         self._dropped = 0
         self._codes = ColourCodes()
+        # The secret that is being dropped, as far as it was seen.
+        self._value = ""
         self.hits: list[str] = []
         # Places in the text without its colour codes.
         self.spans: list[SecretSpan] = []
@@ -105,17 +112,25 @@ class Redactor:
         text, finder = self._seen, self._finder
         named = [(place, finder.starting_at(text, place)) for place in self._names] if self._names else []
         # The first character of a name may have been returned already; `_names` lacks such a name, so look back by one.
-        begin = max(self._floor, self._at - 1)
+        since = max(self._floor, self._at - 1)
         # Positions where an incomplete secret may begin; only those near the end of the text qualify.
-        near = [] if final else named + list(finder.starts(text, max(begin, len(text) - finder.reach)))
+        near = [] if final else named + list(finder.starts(text, max(since, len(text) - finder.reach)))
         begun = [] if final else list(finder.unfinished(text, self._floor))
         is_short = not final and len(text) - self._at < SHORT_TEXT_CHARS
-        places = near if is_short else named + list(finder.candidates(text, begin))
+        places = near if is_short else named + list(finder.candidates(text, since))
         given: list[str] = []
+        search = first_search = self._known.search
+        known = search.occurrences(text, self._at) if search.longest else []
         while self._leave(final=final):
-            stop = len(text) if final else self._first_open(near, begun)
-            hit = self._first_hit(places, stop) if places else None
-            if hit is None:
+            if self._known.search is not search:
+                search = self._known.search
+                known = search.occurrences(text, self._at)
+            # From `begin` on the text may become a known value, which then has precedence.
+            begin = len(text) if final or not search.longest else search.first_open(text, self._at)
+            stop = len(text) if final else min(begin, self._first_open(near, begun))
+            hit = self._next_hit(places, known, stop) if places or known else None
+            if hit is None or hit.secret >= begin:
+                stop = stop if hit is None else hit.start
                 given.append(
                     self._codes.put_back(text, self._at, stop, final=final) if has_codes else text[self._at : stop]
                 )
@@ -124,7 +139,28 @@ class Redactor:
             self._enter(hit, given)
         self._names = self._names_after(near, begun) if near or begun else []
         self._drop_decided()
-        return "".join(given)
+        decided = "".join(given)
+        # What was recognised in this piece may also stand before the place where it was recognised.
+        return decided if self._known.search is first_search else self._without_known(decided)
+
+    def _without_known(self, text: str) -> str:
+        """Return a text without known values."""
+        given: list[str] = []
+        at = 0
+        for found in self._known.search.occurrences(text, 0):
+            if found.start >= at:
+                given += (text[at : found.start], mark_of(found.kind))
+                self.hits.append(found.kind)
+                at = found.end
+        return "".join((*given, text[at:]))
+
+    def _next_hit(self, places: list[Position], known: list[Occurrence], stop: int) -> "_Hit | None":
+        """Return the first secret that begins before `stop`: a known value, or one of the shapes."""
+        hit = self._first_hit(places, stop) if places else None
+        value = next((each for each in known if each.start >= self._at), None)
+        if value is None or value.start >= stop or (hit is not None and hit.secret < value.start):
+            return hit
+        return _Hit(value.kind, value.start, value.start, value.end)
 
     def _first_open(self, near: list[Position], begun: list[tuple[int, bool]]) -> int:
         """Return the first position from which the text must be held back; the end of the text if there is none.
@@ -155,14 +191,18 @@ class Redactor:
         return sorted({place for place in names if self._floor <= place < self._at}) if names else names
 
     def _enter(self, hit: "_Hit", given: list[str]) -> None:
+        mark = mark_of(hit.kind)
         given.append(self._codes.put_back(self._seen, self._at, hit.start))
         kept = Redactor("keys")
-        given += (kept.end(self._codes.put_back(self._seen, hit.start, hit.secret, final=True)), hit.shape.mark)
-        self.hits += (*kept.hits, hit.shape.kind)
+        given += (kept.end(self._codes.put_back(self._seen, hit.start, hit.secret, final=True)), mark)
+        self.hits += (*kept.hits, hit.kind)
         start, secret = self._dropped + hit.start, self._dropped + hit.secret
         self.spans += [SecretSpan(start + span.start, start + span.end, span.mark) for span in kept.spans]
-        self.spans.append(SecretSpan(secret, self._dropped + hit.end, hit.shape.mark))
+        self.spans.append(SecretSpan(secret, self._dropped + hit.end, mark))
         self._at, self._within = hit.end, hit.shape
+        self._value = self._seen[hit.secret : hit.end]
+        if hit.shape is None:
+            self._floor = hit.end
 
     def _leave(self, *, final: bool) -> bool:
         """Drop further characters of the last secret; return whether its end was reached."""
@@ -171,11 +211,16 @@ class Redactor:
         end = len(self._seen) if final else max(self._at, len(self._seen) - self._within.lookahead)
         found = self._within.more.match(self._seen, self._at)
         assert found is not None
-        self._at = self._floor = min(found.end(), end)
+        begin, self._at = self._at, min(found.end(), end)
+        self._floor = self._at
+        self._value += self._seen[begin : self._at][: VALUE_MAX_CHARS + 1 - len(self._value)]
         self.spans[-1] = msgspec.structs.replace(self.spans[-1], end=self._dropped + self._at)
         is_cut_escape = self._within.escapes and self._seen[self._at :] == "\\"
         if not final and (self._at == end or is_cut_escape):
             return False
+        if self._within.kept is not None:
+            # Other secrets are found by their own form wherever they stand.
+            self._known.learn(self._value, self._within.kind)
         self._within = None
         return True
 
@@ -203,27 +248,32 @@ def _may_continue(shape: Shape, text: str, place: int) -> bool:
 class _Hit(msgspec.Struct, frozen=True):
     """A secret that was found: `start` to `secret` is kept, `secret` to `end` is replaced."""
 
-    shape: Shape
+    kind: str
     start: int
     secret: int
     end: int
+    shape: Shape | None = None
+    """None for a known value, whose end is known."""
 
 
-def holds_secret(text: str, rule: RedactMode = "assignments") -> bool:
+def holds_secret(text: str, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> bool:
     """Whether a complete text contains a secret."""
     if rule == "off":
         return False
-    finder, text = _finder(rule), without_codes(text)
+    text = without_codes(text)
+    if known.search.longest and known.search.is_in(text):
+        return True
+    finder = _finder(rule)
     if len(text) < finder.shortest:
         return False
     return _first_hit(text, (0, 0, len(text)), finder.candidates(text, 0)) is not None
 
 
-def redact(text: str, rule: RedactMode = "assignments") -> Redacted:
+def redact(text: str, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES) -> Redacted:
     """Redact a complete text."""
-    if not holds_secret(text, rule):
+    if not holds_secret(text, rule, known):
         return Redacted(text)
-    redactor = Redactor(rule)
+    redactor = Redactor(rule, known)
     return Redacted(redactor.end(text), tuple(redactor.hits), _with_codes(redactor.spans, text))
 
 
@@ -254,7 +304,9 @@ def _is_assigned(name: Any, text: Any, rule: RedactMode) -> bool:
     return holds_secret(as_json_member(name, text), rule) and not holds_secret(text, rule)
 
 
-def redact_value(value: Any, rule: RedactMode = "assignments") -> tuple[Any, tuple[str, ...]]:
+def redact_value(
+    value: Any, rule: RedactMode = "assignments", known: KnownValues = NO_KNOWN_VALUES
+) -> tuple[Any, tuple[str, ...]]:
     """Redact the strings and keys of a JSON value; return the result and the words of the secrets found."""
     if rule == "off":
         return value, ()
@@ -266,10 +318,12 @@ def redact_value(value: Any, rule: RedactMode = "assignments") -> tuple[Any, tup
         within, place = undone.pop()
         match within[place]:
             case str() as text:
-                within[place] = _redact_text(text, rule, hits)
+                within[place] = _redact_text(text, rule, known, hits)
             case dict() as found:
                 within[place] = named = {
-                    _redact_text(key, rule, hits): _named_value(name_of_member(found, key), each, rule, hits)
+                    _redact_text(key, rule, known, hits): _named_value(
+                        name_of_member(found, key), each, rule, known, hits
+                    )
                     for key, each in found.items()
                 }
                 undone += [(named, key) for key in named]
@@ -293,18 +347,19 @@ def _as_json(value: Any) -> Any:
         return value
 
 
-def _redact_text(text: Any, rule: RedactMode, hits: list[str]) -> Any:
+def _redact_text(text: Any, rule: RedactMode, known: KnownValues, hits: list[str]) -> Any:
     if not isinstance(text, str):
         return text
-    redacted = redact(text, rule)
+    redacted = redact(text, rule, known)
     hits += redacted.hits
     return redacted.text
 
 
-def _named_value(name: Any, value: Any, rule: RedactMode, hits: list[str]) -> Any:
+def _named_value(name: Any, value: Any, rule: RedactMode, known: KnownValues, hits: list[str]) -> Any:
     """Return a value of a JSON object, or the mark if it is a secret because of its name."""
     if not _is_assigned(name, value, rule):
         return value
+    known.learn(value, KIND)
     hits.append(KIND)
     return MARK
 
@@ -325,9 +380,9 @@ def _first_hit(text: str, bounds: tuple[int, int, int], places: Iterable[Positio
                 continue
             found = shape.found(text, place)
             if found and not shape.yields:
-                return _Hit(shape, place, place if shape.kept is None else found.start(1), found.end())
+                return _Hit(shape.kind, place, place if shape.kept is None else found.start(1), found.end(), shape)
             if found and at <= found.start(1) < stop:
-                best = _Hit(shape, found.start(1), found.start(1), found.end())
+                best = _Hit(shape.kind, found.start(1), found.start(1), found.end(), shape)
                 stop = found.start(1) + 1
                 break
     return best

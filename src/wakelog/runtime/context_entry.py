@@ -24,6 +24,7 @@ from wakelog.log.entry import ContextEntry, InstructionSource
 from wakelog.log.ids import digest_of
 from wakelog.ports.runtime import OpenProvider, Provider, Tool
 from wakelog.ports.stores import Blobs, Store
+from wakelog.redaction.known_values import NO_KNOWN_VALUES, KnownValues
 from wakelog.redaction.redactor import redact, redact_value
 from wakelog.tools.mcp import McpTool
 from wakelog.tools.subagent import SubagentTool
@@ -42,12 +43,13 @@ def build_context_entry(
     tools: BlobRef | None,
     params: Mapping[str, Any],
     policy: Policy,
+    known: KnownValues,
 ) -> ContextEntry:
     """Build the `context` entry of an agent, without environment (`with_environment`).
 
     The instruction files are read, and their text is stored as a blob.
     """
-    instructions, sources = store_instructions(blobs, cwd, system, policy)
+    instructions, sources = store_instructions(blobs, cwd, system, policy, known)
     return ContextEntry(
         sources=sources,
         system=instructions,
@@ -83,12 +85,12 @@ def load_instructions(cwd: str, *, user_file: str | None = None) -> Instructions
 
 
 def store_instructions(
-    blobs: Blobs, cwd: str, system: str, policy: Policy
+    blobs: Blobs, cwd: str, system: str, policy: Policy, known: KnownValues
 ) -> tuple[BlobRef | None, tuple[InstructionSource, ...]]:
     """Store the system prompt and, if the policy allows, the files' text as a blob; return it and the sources."""
     loaded = load_instructions(cwd, user_file=user_instructions(os.environ)) if policy.instructions else Instructions()
     text = loaded.combined_with(system)
-    safe = redact(text, policy.redact).text
+    safe = redact(text, policy.redact, known).text
     return blobs.put(safe.encode(), "text/plain") if safe else None, loaded.sources
 
 
@@ -231,7 +233,9 @@ ABSENT_SERVERS = "absentServers"
 """Key in `ContextEntry.environment` that lists the MCP servers whose tools could not be listed yet."""
 
 
-def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = True) -> BlobRef | None:
+def store_declarations(
+    store: Store, tools: Sequence[Tool], known: KnownValues = NO_KNOWN_VALUES, *, redacts: bool = True
+) -> BlobRef | None:
     """Store the tool declarations as a blob, in the given order; None without tools.
 
     Declarations of MCP servers may contain secrets. Programs read the blob again, so keys are redacted but assignments
@@ -241,7 +245,7 @@ def store_declarations(store: Store, tools: Sequence[Tool], *, redacts: bool = T
         return None
     declared: Any = [tool_declaration(tool) for tool in tools]
     if redacts:
-        declared, _ = redact_value(declared, "keys")
+        declared, _ = redact_value(declared, "keys", known)
     return store.blobs.put(canonical_json(declared), "application/json")
 
 

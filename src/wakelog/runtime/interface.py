@@ -9,21 +9,23 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from wakelog.decide.policy import HookSettings
 from wakelog.errors import WakelogError
 from wakelog.log.content import ContentDelta
-from wakelog.log.entry import ContextEntry, Entry, Queued
+from wakelog.log.entry import AnyAnnotation, AnyNode, ContextEntry, Entry, Queued
 from wakelog.ports.runtime import Channel, Clock, HookContext, Provider, Tool, ToolOutcome
 from wakelog.ports.stores import Store
+from wakelog.redaction.known_values import NO_KNOWN_VALUES, KnownValues
 from wakelog.session import Session
 from wakelog.stores.retrying import SYSTEM_UPTIME, Uptime
 from wakelog.tools.subagent import SubagentProfile
 
 LEASE_S = 30.0
+AnyBody = TypeVar("AnyBody", bound=AnyNode | AnyAnnotation)
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
@@ -82,6 +84,8 @@ class Runtime(ABC):
         self.observer = RunObserver()
         # False in replay: entries of a log were redacted before they were written.
         self.redacts_input = redacts_input
+        self.known_secrets: KnownValues | None = None if redacts_input else NO_KNOWN_VALUES
+        """The known values of sessions; None: what this process knows of each."""
 
     def with_changes(self, **changes: Any) -> Self:
         """Return a copy with other attributes. A function replaces the method of its name."""
@@ -129,6 +133,13 @@ class Runtime(ABC):
     @abstractmethod
     async def cancel_subagent(self, child: str) -> None:
         """Cancel the turn of a subagent."""
+
+    def with_recorded_marks(self, body: AnyBody) -> AnyBody:
+        """Return an entry that is about to be written; in replay, with the marks that the recorded entry has.
+
+        Text that is taken from an earlier entry may hold a value that became known as a secret in between.
+        """
+        return body
 
     def subagent_error(self, task: SubagentTask) -> WakelogError | None:  # noqa: ARG002 - no reason is known here
         """Return why a subagent cannot take its next step here, such as a model without a key; None if unknown."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 
 import msgspec
 
-from wakelog.decide.assembly import ReplyDraft, fit_entry_content
+from wakelog.decide.assembly import ReplyDraft, fit_entry_content, to_deltas
 from wakelog.decide.decisions import CallModel, RecoverReply
 from wakelog.decide.policy import HookSettings
 from wakelog.decide.retries import CONTEXT_OVERFLOW, has_waiting_retry
@@ -29,7 +29,7 @@ from wakelog.log.content import (
 from wakelog.log.entry import Failed, FaultReport, Message, ModelCall, Partial, Resumed
 from wakelog.ports.runtime import Channel, HookContext
 from wakelog.projections.context import Context, build_context
-from wakelog.redaction.entries import DeltaRedactor
+from wakelog.redaction.entries import DeltaRedactor, redact_entry
 from wakelog.runtime.actions import call_channel, count_model_calls, write_send_failed
 from wakelog.runtime.checks import check_model
 from wakelog.runtime.model_request import build_request, check_reasoning, limited_stream, start_stream
@@ -121,7 +121,7 @@ class _ModelCallRun:
             self._write_partial()
             write_cancelled(self.step, cancel, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
-            self._write_reply(self.end)
+            await self._write_reply(self.end)
         else:
             await self._write_fault(self.end)
         self._write_send_failures()
@@ -158,7 +158,7 @@ class _ModelCallRun:
         await self._begin_on_channels()
         if self.prior:
             self.step.runtime.observer.on_delta(self.step.session, TextDelta(self.prior))
-        sieve = DeltaRedactor(self.step.redact)
+        sieve = DeltaRedactor(self.step.redact, self.step.session.known_secrets)
         async with contextlib.aclosing(self._limited(reply)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, Finished | Faulted):
@@ -211,18 +211,28 @@ class _ModelCallRun:
 
     # ── end of the call ──────────────────────────────────────────────────────────────────────────
 
-    def _write_reply(self, end: Finished) -> None:
+    async def _write_reply(self, end: Finished) -> None:
+        """Write the reply, and show it anew if a value became known as a secret after it had been streamed."""
+        step = self.step
         reply = Reply(
             content=self.draft.content,
             call_id=self.call_id,
             model=self.context.model,
             provider=self.context.provider,
             stop_reason=end.stop_reason,
-            usage=self.step.with_cost(end.usage),
+            usage=step.with_cost(end.usage),
             request_id=end.request_id,
         )
-        self.step.write(Message(id=self.reply_id, message=reply))
+        safe = redact_entry(reply, step.redact, step.session.known_secrets)
+        if safe.text != reply.text:
+            # Before the entry: after a crash the channels must not hold another text than the one that is delivered.
+            await self._send_to_channels(lambda channel: channel.reset(self.reply_id))
+        step.write(Message(id=self.reply_id, message=safe))
         self._drop_journal()
+        if safe is not reply:
+            step.runtime.observer.on_restart(step.session)
+            for delta in to_deltas(safe.parts):
+                step.runtime.observer.on_delta(step.session, delta)
 
     async def _write_fault(self, end: Faulted) -> None:
         self._write_partial()

@@ -95,11 +95,11 @@ class Step:
 
     def without_secrets(self, text: str) -> str:
         """Return a text from outside with its secrets redacted."""
-        return redact(text, self.redact).text
+        return redact(text, self.redact, self.session.known_secrets).text
 
     def find_secrets(self, text: str) -> tuple[SecretSpan, ...]:
         """Return the secrets of a text from outside, which the log shows as marks."""
-        return redact(text, self.redact).spans
+        return redact(text, self.redact, self.session.known_secrets).spans
 
     def fault_message(self, message: str) -> str:
         """Return a fault message for an entry, clipped: a provider may answer with a page of any length."""
@@ -124,7 +124,7 @@ class Step:
         """Append an entry of this step: a node at the step's tip, or an annotation `about` a node."""
         stamp = iso_timestamp(self.now_ms() if now_ms is None else now_ms)
         entry = self.session.append(
-            msgspec.structs.replace(body, timestamp=stamp),
+            msgspec.structs.replace(self.runtime.with_recorded_marks(body), timestamp=stamp),
             at=about or self.tip,
             # Fork instead of failing: the place has a child only if a person moved the head back to it.
             fork=True,

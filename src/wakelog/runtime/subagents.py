@@ -57,7 +57,7 @@ def _write_settings_and_prompt(child: Session, task: SubagentTask, runtime: Runt
     if task.context is not None and not any(isinstance(node.value, ContextEntry) for node in nodes):
         settings = _child_settings(task.context)
         if task.profile is not None:
-            settings = _other_agent_settings(task.profile, settings, task.cwd, runtime.store.blobs)
+            settings = _other_agent_settings(task.profile, settings, child, runtime.store.blobs)
         model = ModelInForce.of(runtime.open_provider, task.provider or "", task.model or "")
         child.append(with_environment(settings, cwd=task.cwd, model=model))
     if not any(isinstance(node.value, Message) and isinstance(node.value.message, Prompt) for node in nodes):
@@ -73,7 +73,7 @@ def _child_settings(context: ContextEntry) -> ContextEntry:
     return msgspec.structs.replace(context.without_envelope, policy=policy)
 
 
-def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str, blobs: Blobs) -> ContextEntry:
+def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, child: Session, blobs: Blobs) -> ContextEntry:
     """Return the settings of another agent as declared in the parent's log, with the levels of the parent's child."""
     depth = policy_in_force(sender).children
     tools = _tools_of_other_agent(other, declared_tools(blobs, sender.tools, sender.id))
@@ -81,11 +81,12 @@ def _other_agent_settings(other: SubagentProfile, sender: ContextEntry, cwd: str
     policy = msgspec.structs.replace(policy, children=depth, approvals=_approvals(other, policy, tools, sender))
     settings = build_context_entry(
         blobs,
-        cwd=cwd,
+        cwd=child.tree.header.cwd,
         system=other.system,
         tools=blobs.put(canonical_json(tools), "application/json") if tools else None,
         params=_params_of_other_agent(other, sender.params),
         policy=policy,
+        known=child.known_secrets,
     )
     return msgspec.structs.replace(settings, environment=sender.environment)
 

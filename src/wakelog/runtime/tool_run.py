@@ -254,7 +254,7 @@ def _output_writer(step: Step, started: Entry) -> Any:
             piece = encode_delta(TextDelta(whole[start : start + _JOURNAL_PIECE_CHARS]))
             step.runtime.store.journal(step.session.name, started.id, piece, fence=step.lease.fence)
 
-    return redacting_show(show, step.redact) if step.redacts else show
+    return redacting_show(show, step.redact, step.session.known_secrets) if step.redacts else show
 
 
 async def _run_tool(tool: Tool, call: ToolInvocation) -> ToolOutcome:
@@ -327,7 +327,15 @@ def _write_result(step: Step, open_call: OpenToolCall, outcome: ToolOutcome, sta
     """Write the one result of a call."""
     status: ToolStatus = "error" if outcome.is_error else "ok"
     put = step.runtime.store.blobs.put
-    result = result_of_run(open_call, status, outcome, redact_mode=step.redact, clip_bytes=step.policy.clip, put=put)
+    result = result_of_run(
+        open_call,
+        status,
+        outcome,
+        redact_mode=step.redact,
+        known=step.session.known_secrets,
+        clip_bytes=step.policy.clip,
+        put=put,
+    )
     now_ms = step.now_ms()
     duration_ms = elapsed_since(started, now_ms) if started is not None else None
     step.write(Message(message=msgspec.structs.replace(result, duration_ms=duration_ms)), now_ms=now_ms)

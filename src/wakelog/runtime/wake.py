@@ -100,7 +100,7 @@ async def wake(
     """
     _check_runtime(runtime)
     runtime = _with_retries(runtime)
-    session = Session(runtime.store, session_ref(session), clock=runtime.clock)
+    session = Session(runtime.store, session_ref(session), clock=runtime.clock, known_secrets=runtime.known_secrets)
     check_files(session)
     verdict = _decide_as_new_worker(runtime, session)
     drop_finished_journals(session)

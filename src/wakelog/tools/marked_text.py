@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from wakelog.decide.open_tool_calls import REDACTION_MARK
 from wakelog.errors import UsageError
+from wakelog.log.redaction_marks import REDACTION_MARK
 from wakelog.redaction.redactor import SecretSpan
 
 FindSecrets: TypeAlias = Callable[[str], Sequence[SecretSpan]]

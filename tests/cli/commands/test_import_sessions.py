@@ -256,3 +256,24 @@ def test_show_says_where_a_session_comes_from_and_what_is_not_in_it(shell, claud
     assert lines[3].strip().startswith(f"line {len(RECORDS) + 1} not imported: not JSON")
     assert "wakelog:import" not in "\n".join(lines)
     assert "wakelog:import" in shell("show", "claude-code_user_1", "--full").out
+
+
+def test_an_import_counts_redacted_secrets_and_replaces_what_they_name(shell, claude, monkeypatch):
+    """LOG-20: a value that is recognised in an imported session is replaced in its later entries, and counted."""
+    monkeypatch.setenv("BILLING_TOKEN", "x9Kd72Lm04Qp")
+    secret = "q7Zk2Vw9Xr4Tb8Lm3Np6"
+    claude.write_bytes(
+        jsonl(
+            _record(1, "user", None, f"ADMIN_TOKEN={secret}"),
+            _record(2, "assistant", 1, [{"type": "text", "text": f"It is {secret}, not x9Kd72Lm04Qp."}]),
+        )
+    )
+    counts = {"assignment": 2, "known-value": 1}
+    dry = shell("import", str(claude), "--dry-run", "--json").rows
+    assert [row["redacted"] for row in dry] == [{}]
+    done = shell("import", str(claude))
+    assert "; 3 secrets redacted: 2 assignment, 1 known-value\n" in done.out
+    assert secret.encode() not in (shell.store / "claude-code_user_1.jsonl").read_bytes()
+    assert shell("show", "claude-code_user_1", "--json").rows[-1]["counts"] == counts
+    claude.write_bytes(claude.read_bytes() + jsonl(_record(3, "user", 2, f"Again ADMIN_TOKEN={secret}")))
+    assert [row["redacted"] for row in shell("import", str(claude), "--json").rows] == [{"assignment": 1}]

@@ -360,3 +360,17 @@ def test_usage_of_all_sessions_counts_a_copied_call_once(shell, store, story):
     assert "total: 2 calls" in shell("usage", "--all").out
     assert "1 repeated call not counted" in shell("usage", "--all").out
     assert [shell("usage").code, shell("usage", "crab_user_1", "--all").code] == [2, 2]
+
+
+def test_show_counts_redacted_secrets_by_kind(shell, story):
+    """LOG-20: as text below the heading, with --json as a line after the entries; nothing without a mark."""
+    story.user("hello")
+    assert "redacted" not in shell("show", "crab_user_1").out
+    first = story.user("ADMIN_TOKEN=q7Zk2Vw9Xr4Tb8Lm3Np6 and q7Zk2Vw9Xr4Tb8Lm3Np6")
+    story.user(f"ghp_{'a1B2c3D4e5F6' * 3} and [redacted: jwt]", at=first.id)
+    counts = {"assignment": 2, "github-token": 1, "jwt": 1}
+    shown = shell("show", "crab_user_1").out
+    assert "4 secrets redacted: 2 assignment, 1 github-token, 1 jwt\n" in shown
+    assert shell("show", "crab_user_1", "--json").rows[-1] == {"type": "redacted", "counts": counts}
+    at_first = shell("show", f"crab_user_1:{first.seq}").out
+    assert "2 secrets redacted: 2 assignment\n" in at_first

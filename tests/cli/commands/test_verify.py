@@ -343,3 +343,11 @@ def test_du(shell, log, story):
     assert json.loads(shell("du", "crab_user_1", "--json").raw)["name"] == "crab_user_1"
     assert "crab_user_1" in shell("du").out
     assert "in total" in shell("du").out
+
+
+def test_doctor_counts_redacted_secrets_by_kind(shell, story):
+    """LOG-20: of a session, and of all sessions of the store."""
+    story.user("ADMIN_TOKEN=q7Zk2Vw9Xr4Tb8Lm3Np6")
+    for words in (("doctor", "crab_user_1"), ("doctor",)):
+        assert shell(*words, "--json").json["redacted"] == {"assignment": 1}
+        assert "1 secret redacted: 1 assignment\n" in shell(*words).out

@@ -43,6 +43,7 @@ from wakelog.cli.chat.terminal import ReflowRenderer, feed_keys, open_output, pa
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.decide.wording import valid_utf8
 from wakelog.folders import user_folder
+from wakelog.known_secrets import known_values_of_process
 from wakelog.redaction.redactor import redact
 from wakelog.stores.files import make_private_folders
 
@@ -76,7 +77,11 @@ class InputHistory(History):
             return
         with contextlib.suppress(OSError):
             make_private_folders(os.path.dirname(self._path))
-            _write_file(self._path, msgspec.json.encode(redact(valid_utf8(string)).text) + b"\n", os.O_APPEND)
+            _write_file(
+                self._path,
+                msgspec.json.encode(redact(valid_utf8(string), known=known_values_of_process()).text) + b"\n",
+                os.O_APPEND,
+            )
 
 
 def _read_lines(path: str) -> list[bytes]:

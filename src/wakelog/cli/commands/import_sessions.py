@@ -7,6 +7,7 @@ stop the others. The result of every file is printed even if the import is inter
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from wakelog.app.stores import StoreLocation
 from wakelog.cli.ui.errors import DAMAGED, FAILED, note, report_error
 from wakelog.cli.ui.options import SharedOptions, command
 from wakelog.cli.ui.output import progress_bar, put, put_json
-from wakelog.cli.ui.quantities import counted, plural
+from wakelog.cli.ui.quantities import counted, plural, redacted_text
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import style_of
 from wakelog.errors import UsageError, WakelogError
@@ -199,6 +200,8 @@ class _ResultPrinter:
         left_out = sum(each.account.left_out for each in sessions)
         words += [plural(read, "record") + (f": {_kept(mapped, verbatim, left_out)}" if read else "")]
         words += [f"{plural(bad, 'unreadable record')}"] if bad else []
+        redacted = sum((Counter(each.redacted) for each in sessions), Counter[str]())
+        words += [redacted_text(redacted)] if redacted else []
         return f"{self._look.paint('bold', tool)}: {'; '.join(words)}"
 
 
@@ -219,5 +222,6 @@ def _values(done: ImportedFile, each: ImportedSession) -> dict[str, object]:
         "origin": each.origin.id,
         "isNew": each.is_new,
         "added": each.added,
+        "redacted": dict(each.redacted),
         **each.account.to_plain(),
     }

@@ -16,6 +16,7 @@ from wakelog.cli.ui.safe_text import json_line
 from wakelog.errors import UsageError
 from wakelog.journals import NO_JOURNALS, read_journals
 from wakelog.log.entry import Entry
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.tree import Branch
 from wakelog.projections.context import active_part
 from wakelog.reading import Log
@@ -54,8 +55,11 @@ def show(shared: SharedOptions, session: str, at: str | None, *, active: bool, f
     journals = NO_JOURNALS if follow else read_journals(address.store, log.name, log.tree)
     if shared.json:
         whole = not active and address.entry is None
-        put_lines(entry.raw for entry in (log.entries if whole else _in_order(branch, active=active)))
+        entries = log.entries if whole else _in_order(branch, active=active)
+        put_lines(entry.raw for entry in entries)
         put_bytes(b"".join(map(json_line, journals.to_json(address.name))))
+        redacted = count_marks(entry.raw for entry in entries)
+        put_bytes(json_line({"type": "redacted", "counts": redacted}) if redacted else b"")
     else:
         text = load("wakelog.cli.ui.session_text")
         lines = text.transcript_lines(shared, address, log, branch, journals, full=full)

@@ -29,13 +29,12 @@ from wakelog.cli import load
 from wakelog.cli.ui.errors import BUNDLE_HINT, DAMAGED, FAILED, note
 from wakelog.cli.ui.options import SharedOptions, command, optional_session_argument
 from wakelog.cli.ui.output import put, put_json, put_text
-from wakelog.cli.ui.quantities import plural, size_text
+from wakelog.cli.ui.quantities import plural, redacted_text, size_text
 from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.terminal import TerminalStyle, style_of, wrap
 from wakelog.errors import UsageError
 from wakelog.folders import user_folder
-from wakelog.scanning import Scan
-from wakelog.verification import BlobAudit, BlobLoss, SessionCheck, verify_session
+from wakelog.verification import BlobAudit, BlobLoss, SessionCheck, Verification, verify_session
 
 if TYPE_CHECKING:
     from wakelog.exchange.retention import ToolHistory
@@ -193,9 +192,10 @@ def doctor(shared: SharedOptions, session: str | None, salvage: str | None) -> N
     findings = list(find_problems(verified.damage, verified.seals, verified.blobs.losses))
     saved = write_salvaged_copy(address, salvage) if salvage is not None else None
     if shared.json:
-        put_json({"session": scan.id, "name": scan.name, "ok": not findings, "findings": findings, "salvage": saved})
+        found = {"ok": not findings, "findings": findings, "redacted": dict(verified.redacted), "salvage": saved}
+        put_json({"session": scan.id, "name": scan.name, **found})
     else:
-        put_text(_doctor_lines(style_of(shared.color), address, scan, findings, saved))
+        put_text(_doctor_lines(style_of(shared.color), address, verified, findings, saved))
     if findings:
         raise click.exceptions.Exit(_exit_code(verified.blobs))
 
@@ -203,11 +203,12 @@ def doctor(shared: SharedOptions, session: str | None, salvage: str | None) -> N
 def _doctor_lines(
     look: TerminalStyle,
     address: Address,
-    scan: Scan,
+    verified: Verification,
     findings: list[dict[str, object]],
     saved: dict[str, object] | None,
 ) -> Iterator[str]:
-    kept, ref = plural(scan.entries, "entry", "entries"), visible(address.ref)
+    scan, ref = verified.scan, visible(address.ref)
+    kept = plural(scan.entries, "entry", "entries")
     state = look.paint("bad", plural(len(findings), "finding")) if findings else look.paint("good", "healthy")
     yield f"{ref}: {state}, {kept} read"
     if saved is not None:
@@ -220,6 +221,8 @@ def _doctor_lines(
         yield f"  {look.paint('bad', str(finding['kind']))} {where}: {visible(str(finding['reason']))}"
         for text in (str(finding["meaning"]), str(finding["advice"])):
             yield from (f"    {line}" for line in wrap(visible(text), look.columns - 4))
+    if verified.redacted:
+        yield f"  {redacted_text(verified.redacted)}"
     for item in noted_damage(scan):
         yield look.paint("dim", f"  known: line {item['line']}, byte {item['offset']}: {item['reason']}")
     if findings:
@@ -276,6 +279,8 @@ def _put_store_report(look: TerminalStyle, report: StoreReport, tools: "Sequence
     put_text(_coverage_lines(look, report))
     if report.index:
         put(f"index     {visible(report.index)} ({size_text(report.index_bytes)}, may be deleted at any time)")
+    if report.redacted:
+        put(f"secrets   {redacted_text(report.redacted)}")
     for link in report.relinked[:_RELINKED_SHOWN]:
         put(f"relinked  {visible(link)}")
     if len(report.relinked) > _RELINKED_SHOWN:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Mapping
 
 from wakelog.errors import UsageError
 from wakelog.log.timestamps import parse_ms
@@ -9,6 +10,8 @@ from wakelog.log.timestamps import parse_ms
 _AGE_STEPS = ((60, "s"), (60, "m"), (24, "h"), (14, "d"))
 _SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+# A text from outside may hold look-alikes of marks, with any number of kinds.
+_KINDS_SHOWN = 8
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -64,6 +67,14 @@ def size_text(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1_000
     return f"{amount:.1f} {_UNITS[-1]}"
+
+
+def redacted_text(counts: Mapping[str, int]) -> str:
+    """Return how many secrets are redacted, by kind: `3 secrets redacted: 2 assignment, 1 jwt`."""
+    most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_KINDS_SHOWN]
+    others = sum(counts.values()) - sum(count for _, count in most)
+    kinds = ", ".join([*(f"{count:,} {kind}" for kind, count in most), *([f"{others:,} other"] if others else [])])
+    return f"{plural(sum(counts.values()), 'secret')} redacted: {kinds}"
 
 
 def plural(count: int, one: str, many: str = "") -> str:

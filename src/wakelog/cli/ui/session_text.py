@@ -18,7 +18,7 @@ from wakelog.cli.ui.errors import note_damage
 from wakelog.cli.ui.import_figures import import_lines, verbatim_records
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.output import put_json, put_lines, put_raw, put_text
-from wakelog.cli.ui.quantities import age_text, duration_text, now_ms, plural
+from wakelog.cli.ui.quantities import age_text, duration_text, now_ms, plural, redacted_text
 from wakelog.cli.ui.safe_text import first_line, visible, visible_lines
 from wakelog.cli.ui.terminal import TerminalStyle, clip, style_of
 from wakelog.cli.ui.transcripts import annotation_line, draw_rows, how_to_continue, layout_for
@@ -26,6 +26,7 @@ from wakelog.journals import JournalTexts, read_journals
 from wakelog.log.content import Reply, TextDelta
 from wakelog.log.entry import Attention, AttentionResolved, Entry, Head, Message, Partial, Queued, Resumed, ToolStarted
 from wakelog.log.lines import Damage
+from wakelog.log.redaction_marks import count_marks
 from wakelog.log.tree import Branch
 from wakelog.projections.overview import overview
 from wakelog.projections.queue import waiting_messages
@@ -81,6 +82,9 @@ def _session_heading(look: TerminalStyle, address: Address, log: Log, branch: Br
         else dot.join(filter(None, annotations)),
     )
     yield from import_lines(look, log)
+    redacted = count_marks(entry.raw for entry in (*branch.nodes, *branch.annotations))
+    if redacted:
+        yield look.paint("dim", redacted_text(redacted))
     yield ""
 
 

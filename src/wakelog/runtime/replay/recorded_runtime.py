@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from wakelog.channels.in_process import MemoryChannel
 from wakelog.decide.assembly import to_deltas
 from wakelog.decide.policy import HookSettings
@@ -34,6 +36,7 @@ from wakelog.log.entry import (
     Cancelled,
     Compaction,
     Entry,
+    Envelope,
     Failed,
     FaultReport,
     Message,
@@ -45,9 +48,10 @@ from wakelog.log.entry import (
     Sent,
     ToolStarted,
 )
+from wakelog.log.redaction_marks import differs_in_marks_only
 from wakelog.log.timestamps import parse_ms
 from wakelog.ports.runtime import HookContext, ModelRequest, Provider, ReceiptAnswer, Tool, ToolInvocation, ToolOutcome
-from wakelog.runtime.interface import Runtime, SubagentTask
+from wakelog.runtime.interface import AnyBody, Runtime, SubagentTask
 from wakelog.runtime.replay.recording import ReplayStore, new_ids_of
 from wakelog.session import Session
 from wakelog.tools.subagent import SUBAGENT_NAME, SubagentTool
@@ -142,6 +146,16 @@ class ReplayRuntime(Runtime):
     async def wait_for_entry(self, session: Session, seq: int) -> None:  # noqa: ARG002 - inputs are in the log already
         """Wait until cancelled."""
         await asyncio.Event().wait()
+
+    def with_recorded_marks(self, body: AnyBody) -> AnyBody:
+        """See `Runtime`: which values were known as secrets is not in the log, so the recorded entry answers."""
+        entry = self.recording.next_entry
+        if entry is None or type(entry.value) is not type(body):
+            return body
+        envelope = {name: getattr(body, name) for name in Envelope.__struct_fields__}
+        recorded = msgspec.structs.replace(entry.value, **envelope)
+        is_same = differs_in_marks_only(msgspec.json.encode(recorded), msgspec.json.encode(body))
+        return recorded if is_same else body
 
     # ── lookups in the recording ─────────────────────────────────────────────────────────────────
 
