@@ -19,7 +19,7 @@ import msgspec
 
 from wakelog.decide.policy import RedactMode
 from wakelog.redaction.assignments import KIND, MARK, as_json_member, assignment_shapes, may_assign, name_of_member
-from wakelog.redaction.colour_codes import ColourCodes, without_codes
+from wakelog.redaction.colour_codes import CODE_MAX_CHARS, ColourCodes, without_codes
 from wakelog.redaction.contexts import KEY_CONTEXTS, context_shapes
 from wakelog.redaction.key_shapes import KEY_SHAPES
 from wakelog.redaction.scanner import SHORT_TEXT_CHARS, Finder, Position
@@ -51,7 +51,7 @@ def shapes_of(rule: RedactMode) -> tuple[Shape, ...]:
 
 def held_chars_max(rule: RedactMode) -> int:
     """Return the maximum number of characters of a streamed text that are held back."""
-    return _finder(rule).reach
+    return _finder(rule).reach + CODE_MAX_CHARS
 
 
 class Redactor:
