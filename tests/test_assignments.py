@@ -57,7 +57,7 @@ def test_every_string_of_every_type(kind):
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_strict_has_no_exception(kind):
-    """Law 14, LOG-20: with `strict` no string of any entry keeps a value, random or not."""
+    """Law 14: with `strict` no string of any entry keeps a value, random or not."""
     for line in (LINE, f"DB_PASSWORD={WORDS}", f"sshpass -p {WORDS} ssh me@x", f"Authorization: Token {WORDS}"):
         for path, body in planted(kind, f"use {line} now"):
             store = MemoryStore()

@@ -38,7 +38,7 @@ def assert_gone(text, secret, rule):
 
 
 def test_there_are_enough_kinds():
-    """LOG-20: at least sixty kinds; of random values the default finds more than half of the kinds."""
+    """Law 14: at least sixty kinds; of random values the default finds more than half of the kinds."""
     kinds = {kind for kind, _, _ in ALL_KINDS}
     assert len(kinds) == len(ALL_KINDS) >= 60
     assert len({kind for kind, _, _ in DEFAULT}) > len(kinds) / 2
@@ -46,7 +46,7 @@ def test_there_are_enough_kinds():
 
 @pytest.mark.parametrize(("kind", "text", "secret"), MADE, ids=ids(MADE))
 def test_strict_finds_every_planted_secret(kind, text, secret):
-    """Law 14, LOG-20: in prose, output of tools and JSON the value is gone; redacting again changes nothing."""
+    """Law 14: in prose, output of tools and JSON the value is gone; redacting again changes nothing."""
     for around in (*PROSE, *TOOL_OUTPUT):
         assert_gone(around.replace("{}", text), secret, "strict")
     assert_gone(json.dumps({"type": "tool_result", "content": f"out\n{text}\n"}), secret, "strict")
@@ -74,7 +74,7 @@ def test_strict_finds_it_however_the_text_is_split(kind, text, secret):
 
 @pytest.mark.parametrize(("kind", "text", "secret"), DEFAULT[::3], ids=ids(DEFAULT[::3]))
 def test_the_default_finds_random_values(kind, text, secret):
-    """LOG-20: where the default finds a kind, it finds it in every surrounding and however the text is split."""
+    """Law 14: where the default finds a kind, it finds it in every surrounding and however the text is split."""
     for around in (*PROSE, *TOOL_OUTPUT):
         assert_gone(around.replace("{}", text), secret, "assignments")
     whole = redact(text)
@@ -84,7 +84,7 @@ def test_the_default_finds_random_values(kind, text, secret):
 
 
 def test_random_values_are_told_from_names():
-    """LOG-20: of random letters and digits 98 of 100 look random; no identifier, path, UUID, digest or number does."""
+    """Law 14: of random letters and digits 98 of 100 look random; no identifier, path, UUID, digest or number does."""
     chance = Chance("random")
     assert sum(is_random_value(chance.some(LETTERS, 24)) for _ in range(1_000)) >= 980
     transcripts = Transcripts(3)
@@ -114,7 +114,7 @@ def test_random_values_are_told_from_names():
     ],
 )
 def test_the_default_leaves_ordinary_text_alone(text):
-    """LOG-20: identifiers, paths, calls, UUIDs, digests, numbers and words stay, in whole texts and in JSON objects."""
+    """Law 14: identifiers, paths, calls, UUIDs, digests, numbers and words stay, in whole texts and in JSON objects."""
     for around in (*PROSE, *TOOL_OUTPUT):
         assert redact(around.replace("{}", text)).text == around.replace("{}", text)
     name, _, value = text.partition("=" if "=" in text else ":")
@@ -123,7 +123,7 @@ def test_the_default_leaves_ordinary_text_alone(text):
 
 @pytest.mark.parametrize("text", NONE)
 def test_text_without_a_secret_stays(text):
-    """LOG-20: placeholders, code, types, calls, paths, prose and numbers stay, also under `strict`."""
+    """Law 14: placeholders, code, types, calls, paths, prose and numbers stay, also under `strict`."""
     for around in (*PROSE, *TOOL_OUTPUT):
         assert redact(around.replace("{}", text), "strict").text == around.replace("{}", text)
         assert redact(around.replace("{}", text)).text == around.replace("{}", text)

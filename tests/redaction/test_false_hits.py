@@ -5,7 +5,7 @@ from tests.redaction.assignments_made import secret
 
 
 def test_the_default_leaves_ordinary_text_alone():
-    """LOG-20: at most one false hit in 10 MB of made transcripts, this repository and the standard library."""
+    """Law 14: at most one false hit in 10 MB of made transcripts, this repository and the standard library."""
     corpora = {
         "made transcripts": transcripts(2_000_000, seed=7),
         "this repository": (text for text in repository() if not text[0].startswith("tests/golden")),
@@ -17,14 +17,14 @@ def test_the_default_leaves_ordinary_text_alone():
 
 
 def test_the_transcripts_hold_what_is_taken_for_secrets():
-    """LOG-20: the texts test something: a mode that takes more than random values has many false hits in them."""
+    """Law 14: the texts test something: a mode that takes more than random values has many false hits in them."""
     found = counted("made transcripts", transcripts(200_000), modes=("assignments", "strict"))
     assert found.false["assignments"] == 0
     assert found.false["strict"] > 50
 
 
 def test_a_false_hit_is_counted_and_shown():
-    """LOG-20: a redacted value in text without secrets is a false hit; in a labelled file it is counted apart."""
+    """Law 14: a redacted value in text without secrets is a false hit; in a labelled file it is counted apart."""
     line = "API_TOKEN=q7Zt2LxW9vBn4Kd8Rm"
     found = counted("this repository", [("src/x.py", f"a\n{line}\n"), ("tests/test_secrets.py", line)])
     assert (found.false["assignments"], found.labelled["assignments"], found.false["keys"]) == (1, 1, 0)
@@ -32,7 +32,7 @@ def test_a_false_hit_is_counted_and_shown():
 
 
 def test_the_figures_are_written(tmp_path):
-    """LOG-20: the tables replace those in the document, and the rest stays."""
+    """Law 14: the tables replace those in the document, and the rest stays."""
     document = tmp_path / "page.md"
     document.write_text("a\n<!-- redaction: written by `make false-hits` -->\nold\n<!-- end of redaction -->\nb\n")
     kinds = planted("as people write them", secret, rounds=1)

@@ -243,10 +243,11 @@ def test_no_place_is_overlooked(text, assigned):
         assert there <= {(place, shape) for place, shapes in finder.candidates(text, 0) for shape in shapes}
 
 
-@given(text=TEXTS)
-def test_a_place_is_decided_by_the_text_near_it(text):
+@given(text=TEXTS, assigned=st.sampled_from([text for _, text, _ in made_assignments()]))
+def test_a_place_is_decided_by_the_text_near_it(text, assigned):
     """The cost of a place is bounded, so hostile text costs at most its length times that bound."""
-    for place, shapes in FINDER.starts(text, 0):
+    text += assigned
+    for place, shapes in (*FINDER.starts(text, 0), *STRICT_FINDER.starts(text, 0)):
         for shape in shapes:
             begin, end = max(0, place - LOOK_BEHIND), place + shape.reach
             near, far = shape.found(text[begin:end], place - begin), shape.found(text, place)

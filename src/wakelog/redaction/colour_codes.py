@@ -15,7 +15,7 @@ _ENDING = re.compile(r"\[[0-9;]{0,16}[mK]")
 _CUT = re.compile(
     r"(?:\x1b|\\{1,7}(?:u001[bB]|x1[bB]|033|e))(?:\[[0-9;]{0,16})?\Z|\\{1,7}(?:u(?:0(?:01?)?)?|x1?|03?)?\Z"
 )
-_CUT_MAX = 32
+CODE_MAX_CHARS = 32
 # Of several codes without text between them, so many are taken out: what is held back of a stream stays bounded.
 _TOGETHER_MAX = 8
 
@@ -59,7 +59,7 @@ class ColourCodes:
     def take(self, piece: str, size: int, *, final: bool) -> str:
         """Return the next piece without its codes. `size` is the length of the text before it."""
         piece = self._cut + piece
-        cut = None if final else _CUT.search(piece, max(0, len(piece) - _CUT_MAX))
+        cut = None if final else _CUT.search(piece, max(0, len(piece) - CODE_MAX_CHARS))
         end = cut.start() if cut else len(piece)
         self._cut = piece[end:]
         plain, at = [], 0

@@ -22,7 +22,7 @@ import msgspec
 from wakelog.decide.policy import RedactMode
 from wakelog.log.redaction_marks import mark_of
 from wakelog.redaction.assignments import KIND, MARK, as_json_member, assignment_shapes, may_assign, name_of_member
-from wakelog.redaction.colour_codes import ColourCodes, code_lengths, without_codes
+from wakelog.redaction.colour_codes import CODE_MAX_CHARS, ColourCodes, code_lengths, without_codes
 from wakelog.redaction.contexts import KEY_CONTEXTS, context_shapes
 from wakelog.redaction.key_shapes import KEY_SHAPES
 from wakelog.redaction.known_values import NO_KNOWN_VALUES, VALUE_MAX_CHARS, KnownValues, Occurrence
@@ -64,7 +64,7 @@ def shapes_of(rule: RedactMode) -> tuple[Shape, ...]:
 
 def held_chars_max(rule: RedactMode) -> int:
     """Return the maximum number of characters of a streamed text that are held back."""
-    return _finder(rule).reach
+    return _finder(rule).reach + CODE_MAX_CHARS
 
 
 class Redactor:
