@@ -54,10 +54,12 @@ def test_unknown_outcomes_are_announced_and_asked_on_request(tmp_path):
     assert '1 tool call may have run: pay({"amount":5}); /questions answers' in unknown_outcomes_text(
         announced, "/questions"
     )
-    assert (asking.take_new_outcomes(), asking.current) == ([], None)
+    assert not asking.take_new_outcomes()
+    assert asking.current is None
     asking.reset()
     assert asking.current == announced[0]
     asking.mark_seen()
     assert not asking.answer(again, "d"), "there is nothing to continue"
     asking.update(again)
-    assert (asking.current, asking.outcomes) == (None, [])
+    assert not asking.outcomes
+    assert asking.current is None
