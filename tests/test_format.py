@@ -87,6 +87,7 @@ def test_inner_values_are_the_code():
         "context.sources": _keys(entry.InstructionSource),
         "failed.error": _keys(entry.FaultReport),
         "compaction.state": _keys(entry.CarriedState),
+        "compaction.state.unknownOutcomes": _keys(entry.UnknownOutcome),
     }
 
 

@@ -11,7 +11,7 @@ sync, and `await asyncio.to_thread(session.user, text)` does not.
 
 import contextlib
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Literal, Self
 
@@ -54,9 +54,9 @@ from wakelog.projections.tool_audit import AuditedCall
 from wakelog.projections.transcript import TranscriptRow, transcript
 from wakelog.projections.usage import UsageTotal, usage
 from wakelog.prompts import PromptContent, prompt_from
-from wakelog.questions import Question, collect_questions
+from wakelog.questions import Question, collect_questions, unknown_outcomes
 from wakelog.recording.held_lease import HeldLease
-from wakelog.recording.recovery import Recovery, recover
+from wakelog.recording.recovery import Recovery, recover, tell_answers
 from wakelog.recording.streams import StreamedReply, StreamRecorder
 from wakelog.recording.tool_runs import FindReceipt, ToolRun, as_outcome, find_open_call, write_result
 from wakelog.redaction.known_values import KnownValues
@@ -297,11 +297,18 @@ class Session(StreamRecorder):
         with self.mutex:
             self.check_not_streaming("record the prompt after its with statement")
             if self._held is not None:
-                return self._append(compose, self.hold_lease())
+                return self._append_prompt(compose, self.hold_lease())
             with contextlib.suppress(_NotMarked):
-                return self._append(compose)
+                return self._append_prompt(compose)
             with self._brief_lease() as lease:
-                return self._append(compose, lease)
+                return self._append_prompt(compose, lease)
+
+    def _append_prompt(self, compose: Callable[[], KnownBody], lease: Lease | None = None) -> Entry:
+        """Append a prompt, and what people have answered about unknown outcomes."""
+        entry = self._append(compose, lease)
+        # An append succeeds only on the whole log, so the tree has the answers of other processes too.
+        tell_answers(self, self._log.tree, lease)
+        return entry
 
     @contextlib.contextmanager
     def _brief_lease(self) -> Iterator[Lease]:
@@ -493,6 +500,10 @@ class Session(StreamRecorder):
     def questions(self) -> tuple[Question, ...]:
         """Return what this session, and the sub-agents it waits for, ask a person; see `Question.answer`."""
         return tuple(collect_questions(self))
+
+    def unknown_outcomes(self) -> tuple[Question, ...]:
+        """Return the tool calls that may have run and that no person has answered about; see `Question.answer`."""
+        return tuple(unknown_outcomes(self))
 
     def fork(self, at: str | Entry | None = None) -> Self:
         """Create a new session that continues from an entry of this one, by default from the head. Copies nothing."""

@@ -12,7 +12,7 @@ from wakelog.cli.main import wakelog
 # Commands that read no log, or all of its bytes without decoding them.
 READS_NO_ENTRIES = {"service", "new", "config", "demo", "completions", "du", "gc", "import"}
 # Commands that list: they name the damaged session, and exit with 0. The words after the command.
-LISTS = {"ls": [], "search": ["three"], "attention": []}
+LISTS = {"ls": [], "search": ["three"], "questions": []}
 # Commands that write: they report that the session is damaged, and exit with 0.
 WRITES = {
     "append": ["crab_user_1", "hi"],
@@ -40,7 +40,7 @@ NOT_TRIED = {
     ("verify", "--all"),
 }
 NOT_TRIED |= {
-    ("attention", flag)
+    ("questions", flag)
     for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")
 }
 SHARED = {"--help", "--pager"}

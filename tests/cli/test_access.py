@@ -105,12 +105,12 @@ def test_lists_continue_with_the_other_sessions(asked, locked, two, known):
     locked(log)
     if known:
         assert asked("ls").code == 0
-    for words in (("ls",), ("search", "one"), ("attention",)):
+    for words in (("ls",), ("search", "one"), ("questions",)):
         answer = asked(*words)
         assert answer.code == 0, answer.err
         assert "no access to 1 session: crab_user_1" in answer.err
         assert "damaged" not in answer.err
-        assert ("whale_user_1" in answer.out) == (words[0] != "attention")
+        assert ("whale_user_1" in answer.out) == (words[0] != "questions")
     states = {row["name"]: (row["state"], row["damage"]) for row in asked("ls", "--json").rows}
     assert states["crab_user_1"] == ("inaccessible", 0)
 

@@ -38,7 +38,7 @@ def test_reading_a_damaged_session_says_where_and_why(shell, hurt, words):
     assert "not JSON" in told
     assert "line 5" in told or '"line":5' in told
     assert "crab_user_1" in told or "--json" in words
-    assert answer.raw or words[0] in ("attention", "replay", "show")
+    assert answer.raw or words[0] in ("questions", "replay", "show")
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -92,13 +92,13 @@ def test_a_damaged_sub_agent_is_reported_by_the_tree_of_runs(shell, script, stor
     assert "not JSON" in answer.err
 
 
-def test_attention_continues_after_an_unreadable_session(shell, script, store, hurt):
+def test_questions_continues_after_an_unreadable_session(shell, script, store, hurt):
     """Law 9: questions of other sessions are listed, and the unreadable one is reported."""
     asks = {"toolCalls": [{"name": "shell", "input": {"command": "true"}}]}
     assert shell("run", "--model", script(asks), "go", typed="").code == 6
     with open(store.folder.log_path("crab_user_1"), "wb") as file:
         file.write(b'{"v":99,"type":"session","id":"s","version":99}\n')
-    answer = shell("attention")
+    answer = shell("questions")
     assert (answer.code, "agent_user_1" in answer.out) == (6, True)
     assert "format 99" in answer.err
 

@@ -95,7 +95,7 @@ def of_runs(shell, script):
     first = shell("run", "--model", model, "--json", "hi", typed="")
     end = first.rows[-1]
     more = shell("run", "-s", end["name"], "--system", "Be brief.", "--strategy", "window:1", "--json", "go", typed="")
-    asking, spare = shell("attention", "--json"), shell("attention", end["name"], "--json")
+    asking, spare = shell("questions", "--json"), shell("questions", end["name"], "--json")
     calls = [row["seq"] for row in shell("show", end["name"], "--json").rows if row["type"] == "call"]
     return {
         "run": first,
@@ -103,8 +103,8 @@ def of_runs(shell, script):
         "wake": shell("wake", end["name"], "--json"),
         "replay": shell("replay", end["name"], "--json"),
         "replay verified": shell("replay", end["name"], "--verify", "--json"),
-        "attention": asking,
-        "attention of one": spare,
+        "questions": asking,
+        "questions of one": spare,
         "context exact": shell("context", end["name"], "--exact", "--json"),
         "context diff": shell("context", end["name"], "--diff", str(calls[0]), str(calls[-1]), "--json"),
         "tree of runs": shell("tree", end["name"], "--runs", "--json"),

@@ -19,6 +19,7 @@ from wakelog.decide.decisions import (
     Idle,
     RecoverReply,
     ReportDamage,
+    ReportOutcomes,
     RunTools,
     SettleToolCall,
     TakeQueued,
@@ -76,6 +77,8 @@ def shown(decision, now_ms):
             return found if answer is None else {**found, "decided": answer.decision}
         case AskAboutDamage(losses):
             return {"do": "AskAboutDamage", "tools": [tool.name for tool in losses.tools]}
+        case ReportOutcomes(answered):
+            return {"do": "ReportOutcomes", "answers": [outcome.answer_id for outcome in answered]}
         case AskPerson(call, reason):
             return {"do": "AskPerson", "call": call.tool_call.id, "reason": reason}
         case CheckReceipt(call):

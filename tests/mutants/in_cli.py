@@ -220,9 +220,9 @@ IN_CLI = (
         ),
     ),
     Mutant(
-        "`attention` does not report damage",
+        "`questions` does not report damage",
         "law 9",
-        "cli/commands/attention.py::_list_session_questions",
+        "cli/commands/questions.py::_list_session_questions",
         "opened.damage",
         "()",
         (f"{TOLD}::test_reading_a_damaged_session_says_where_and_why",),

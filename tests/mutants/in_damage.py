@@ -12,7 +12,7 @@ IN_DAMAGE = (
         "a lost reply is requested again without a notice to the model",
         "law 6",
         "decide/damage.py::decide_damage",
-        "not _precedes_model_call(snapshot)",
+        "not precedes_model_call(snapshot)",
         "True",
         (f"{CASE}[whole-130-lost-reply-with-a-started-tool]", TURNS),
     ),

@@ -58,6 +58,8 @@ class RunResult(msgspec.Struct, frozen=True):
     """Tokens and cost of the model calls of this run. Sub-agents are counted in their own sessions."""
     questions: tuple[Question, ...] = ()
     """What the session, or a sub-agent it waits for, asks a person: answer with `question.answer(…)`, then wake it."""
+    unknown_outcomes: tuple[Question, ...] = ()
+    """The tool calls of the session that may have run, until a person answers or dismisses them (`question.answer`)."""
 
     @property
     def text(self) -> str:
@@ -109,7 +111,7 @@ async def run_events(
                 if on_question is None or not await _ask(on_question, question):
                     yield question
         if {question.id for question in questions} <= {question.id for question in session.questions()}:
-            yield RunResult(session, report, usage, questions)
+            yield RunResult(session, report, usage, questions, session.unknown_outcomes())
             return
 
 

@@ -16,7 +16,7 @@ from wakelog.log.entry import ContextEntry, Origin
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import branch_state
-from wakelog.questions import Question, open_questions
+from wakelog.questions import Question, open_questions, unknown_outcomes
 from wakelog.reading import read_session_header
 from wakelog.runtime.context_entry import with_policy
 from wakelog.runtime.model_request import declared_tools
@@ -69,17 +69,25 @@ def _append_decision(item: Question, word: str) -> bool:
 
 
 def find_question(address: Address, opened: Session) -> Question:
-    """Return the addressed question: named by its own entry or by its reply, or the only open one."""
-    found = open_questions(opened)
+    """Return the addressed question or unknown outcome: named by its own entry or by its reply, or the only one.
+
+    Without an entry, a question that stops the session comes before unknown outcomes.
+    """
+    waiting, outcomes = open_questions(opened), unknown_outcomes(opened)
+    found = waiting or outcomes
     if address.entry is not None:
         entry_id = find_entry(opened.read(), address.entry)
-        found = [question for question in found if entry_id in (question.attention.id, question.attention.reply_id)]
+        found = [
+            question
+            for question in (*waiting, *outcomes)
+            if entry_id in (question.attention.id, question.attention.reply_id)
+        ]
         if not found:
             raise NotFound(
-                f"entry {address.entry} of {address.ref} has no open question", hint="see `wakelog attention`"
+                f"entry {address.entry} of {address.ref} has no open question", hint="see `wakelog questions`"
             )
     if not found:
-        raise NotFound(f"{address.ref} has no open question", hint="see `wakelog attention`")
+        raise NotFound(f"{address.ref} has no open question", hint="see `wakelog questions`")
     if len(found) > 1:
         places = ", ".join(f"{address.ref}:{question.attention.seq}" for question in found)
         raise UsageError(f"{address.ref} has {len(found)} open questions", hint=f"name one of {places}")

@@ -38,7 +38,7 @@ _SUGGESTIONS = {
     **dict.fromkeys(("resume", "continue", "recover"), "wake"),
     **dict.fromkeys(("stop", "kill", "abort", "interrupt"), "cancel"),
     **dict.fromkeys(("terminate", "close", "finish"), "end"),
-    **dict.fromkeys(("approve", "deny", "decide", "pending", "waiting"), "attention"),
+    **dict.fromkeys(("approve", "deny", "decide", "pending", "waiting", "attention"), "questions"),
     **dict.fromkeys(("retry", "redo"), "rerun"),
     **dict.fromkeys(("summarise", "summarize", "fold"), "compact"),
     **dict.fromkeys(("log", "branches", "graph"), "tree"),

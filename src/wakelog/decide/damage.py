@@ -25,7 +25,7 @@ _OUTCOME_TEXTS = {
 
 def decide_damage(snapshot: Snapshot) -> Decision | None:
     """Decide what to do about holes in the log before the next model call; None if there is nothing to report."""
-    if not _precedes_model_call(snapshot):
+    if not precedes_model_call(snapshot):
         return None
     found = losses(snapshot.tree, snapshot.branch)
     if found is None:
@@ -39,7 +39,7 @@ def decide_damage(snapshot: Snapshot) -> Decision | None:
     return Await(attention=(question.id,)) if answer is None else ReportDamage(found, answer)
 
 
-def _precedes_model_call(snapshot: Snapshot) -> bool:
+def precedes_model_call(snapshot: Snapshot) -> bool:
     """Whether a model call comes next, for a reply or for a summary that would cover the damage."""
     unanswered = snapshot.state.ends_in in ("prompt", "result", "faulted")
     wants_summary = any(queued.mode == "compact" for queued in snapshot.pending.queue)

@@ -6,7 +6,7 @@ import msgspec
 
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import AttentionResolved, ContextEntry, Queued
+from wakelog.log.entry import AttentionResolved, ContextEntry, Queued, UnknownOutcome
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.losses import Losses
@@ -103,6 +103,12 @@ class ReportDamage(msgspec.Struct, frozen=True, tag=True):
     """The decision of a person, if one was asked."""
 
 
+class ReportOutcomes(msgspec.Struct, frozen=True, tag=True):
+    """Tell the model what people have answered about tool calls whose outcome was unknown."""
+
+    answered: tuple[UnknownOutcome, ...]
+
+
 class AskAboutDamage(msgspec.Struct, frozen=True, tag=True):
     """Ask a person about the tools that a lost reply may have started."""
 
@@ -130,6 +136,7 @@ Decision: TypeAlias = (
     | RecoverReply
     | Compact
     | ReportDamage
+    | ReportOutcomes
     | AskAboutDamage
     | FailTurn
 )

@@ -31,6 +31,7 @@ from wakelog.decide.decisions import (
     take_snapshot,
 )
 from wakelog.decide.open_tool_calls import decide_open_tool_calls
+from wakelog.decide.outcomes import decide_outcomes
 from wakelog.decide.retries import (
     consecutive_faults,
     last_fault,
@@ -240,6 +241,12 @@ DECISION_RULES = (
         "has lost entries since its last compaction, and a model call comes next",
         "unknown = tell: ReportDamage, once; unknown = ask: AskAboutDamage, then ReportDamage with the decision",
         decide_damage,
+    ),
+    Rule(
+        "outcome answered",
+        "has a tool call of unknown outcome that a person has answered about, and a model call comes next",
+        "ReportOutcomes, once",
+        decide_outcomes,
     ),
     Rule(
         "fold asked",

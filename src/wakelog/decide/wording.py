@@ -36,6 +36,9 @@ UNKNOWN_RECEIPT_FAILED = (
     "It may have had part or all of its effect. Check before repeating it."
 )
 SKIPPED_FORKED = "Not run: the session was forked before this tool was begun."
+OUTCOME_RAN = "A person has checked the tool call {call}, whose outcome was unknown: it ran. Its output is not known."
+OUTCOME_DID_NOT_RUN = "A person has checked the tool call {call}, whose outcome was unknown: it did not run."
+OUTCOME_SAID = "A person has checked the tool call {call}, whose outcome was unknown, and says:\n{said}"
 NOT_BEGUN_BEFORE_STOP = "Not run: the program stopped before this tool was begun."
 TOO_MANY_ATTEMPTS = "Given up: this tool was begun {attempts} times and never finished."
 DENIED = "Denied: this tool may not be run here."

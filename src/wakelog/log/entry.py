@@ -301,7 +301,11 @@ class Attention(Annotation, frozen=True, kw_only=True, tag="attention"):
 
 
 class AttentionResolved(Annotation, frozen=True, kw_only=True, tag="attention_resolved"):
-    """The decision of a person on an `attention` entry. `by` names the person, if the program that asked did."""
+    """The decision of a person on an `attention` entry, or on a tool result whose outcome is unknown.
+
+    For a tool result, `result` is what the model is told; without it the model is told nothing. `by` names the person,
+    if the program that asked did.
+    """
 
     attention_id: str
     decision: str = ""
@@ -361,6 +365,22 @@ class UndeliveredReply(Value, frozen=True, kw_only=True):
     channel: str
 
 
+class UnknownOutcome(Value, frozen=True, kw_only=True):
+    """A tool result of the status `unknown` that a person has not dismissed, with the person's answer if there is one.
+
+    `answer` is kept until an entry has told it to the model.
+    """
+
+    result_id: str
+    reply_id: str | None = None
+    tool_call_id: str = ""
+    tool_name: str = ""
+    timestamp: str = ""
+    seq: int | None = None
+    answer_id: str | None = None
+    answer: Content = ()
+
+
 class CarriedState(Value, frozen=True, kw_only=True):
     """The state that readers need from before a compaction, so that reading can stop at the compaction.
 
@@ -402,6 +422,7 @@ class CarriedState(Value, frozen=True, kw_only=True):
     owed: tuple[UndeliveredReply, ...] = ()
     send_failed: tuple[SendFailed, ...] = ()
     """For each undelivered reply, the last failed delivery since the worker acquired the session."""
+    unknown_outcomes: tuple[UnknownOutcome, ...] = ()
 
 
 class Compaction(Node, frozen=True, kw_only=True, tag="compaction"):

@@ -44,7 +44,7 @@ _SUBJECT_FIELDS = {
     AttentionResolved: "attention_id",
 }
 # Types that session-wide projections look up at every step; entries of these types are few.
-_INDEXED_TYPES = frozenset((Activity, Compaction, Queued, Terminated))
+_INDEXED_TYPES = frozenset((Activity, AttentionResolved, Compaction, Queued, Terminated))
 _seq = attrgetter("seq")
 # Annotations whose reply always precedes them in the log.
 _TYPES_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))

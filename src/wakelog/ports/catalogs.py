@@ -10,6 +10,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """A session in a list; `ls --json` prints its fields in this order.
 
     `state` is never `running`: lease holders are not in the log. `attached` says that a worker may hold the lease.
+    `unknown_outcomes` is the number of tool calls whose outcome is unknown and that no person has answered.
     `uptime` is in seconds. `cursor` is the position of the row in the list order: the next page begins after it.
     """
 
@@ -21,6 +22,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     updated: str
     entries: int
     state: str
+    unknown_outcomes: int
     created: str
     messages: int
     size: int

@@ -52,6 +52,8 @@ class Overview(msgspec.Struct, frozen=True):
     """Number of undelivered replies; a reply counts once for each channel it has not been sent to."""
     queue: tuple[Queued, ...]
     attention: tuple[Attention, ...]
+    unknown_outcomes: int
+    """Number of tool calls whose outcome is unknown and that no person has answered."""
     state: SessionStateName
 
 
@@ -109,6 +111,7 @@ def build_overview(
         undelivered=len(branch.undelivered),
         queue=work.queue,
         attention=branch.attention,
+        unknown_outcomes=sum(outcome.answer_id is None for outcome in session.unknown_outcomes),
         state=_state_name(session, branch, work, held=held, damaged=damaged),
     )
 

@@ -9,9 +9,11 @@ from wakelog.log.content import Prompt, Reply, Usage
 from wakelog.log.entry import (
     RULES_VERSION,
     Activity,
+    AttentionResolved,
     Body,
     CarriedState,
     Compaction,
+    Custom,
     DamageNote,
     Entry,
     Head,
@@ -25,10 +27,12 @@ from wakelog.log.entry import (
     SessionHeader,
     SessionRenamed,
     Terminated,
+    UnknownOutcome,
 )
 from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.queue import has_whole_queue, queue_at_head
+from wakelog.projections.unknown_outcomes import add_unknown_result, apply_answer, remove_told_answers
 from wakelog.projections.usage import Uptime, uptime
 
 IMPORTED_SETTING = "imported"
@@ -53,6 +57,8 @@ class SessionState(msgspec.Struct):
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0
+    unknown_outcomes: tuple[UnknownOutcome, ...] = ()
+    """The tool calls whose outcome is unknown: those no person has answered, and answers the model was not told yet."""
     uptime: Uptime | None = None
     """None if only a tail was read and its compactions are of rules 1, which carry a wrong sum."""
 
@@ -94,9 +100,12 @@ def is_dormant(tree: Tree) -> bool:
 
 
 def is_allowed_after_end(value: KnownBody | None) -> bool:
-    """Return whether a terminated session accepts this entry: worker left, damage note, label, title or archiving."""
+    """Return whether a terminated session accepts this entry.
+
+    Accepted are: worker left, damage note, label, title, archiving, and a person's decision about an unknown outcome.
+    """
     is_leaving = isinstance(value, Activity) and value.event == "left"
-    return is_leaving or isinstance(value, DamageNote | Label | SessionRenamed | SessionArchived)
+    return is_leaving or isinstance(value, AttentionResolved | DamageNote | Label | SessionRenamed | SessionArchived)
 
 
 def is_imported(tree: Tree) -> bool:
@@ -136,6 +145,7 @@ def initial_session_state(carried: CarriedState) -> SessionState:
         calls=carried.calls,
         usage=carried.usage,
         messages=carried.messages,
+        unknown_outcomes=carried.unknown_outcomes,
     )
 
 
@@ -160,6 +170,13 @@ def apply_to_session(state: SessionState, entry: Entry) -> None:
         ):
             state.calls += 1
             state.usage = state.usage + usage
+        # Only workers and forks write results here; those of an import come before any worker.
+        case Message() as message if state.attached or state.dormant:
+            state.unknown_outcomes = add_unknown_result(state.unknown_outcomes, message)
+        case AttentionResolved() as answer:
+            state.unknown_outcomes = apply_answer(state.unknown_outcomes, answer)
+        case Custom() as custom:
+            state.unknown_outcomes = remove_told_answers(state.unknown_outcomes, custom)
     state.messages += isinstance(entry.value, Message)
     state.dormant = _is_dormant_after(state.dormant, entry.value)
 
@@ -198,6 +215,7 @@ def carried_state_of(head: str, branch: BranchState, session: SessionState, queu
         calls=session.calls,
         usage=session.usage,
         messages=session.messages,
+        unknown_outcomes=session.unknown_outcomes,
         model=branch.set_model,
         provider=branch.set_provider,
         answered_model=branch.answered_model,

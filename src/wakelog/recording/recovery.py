@@ -15,6 +15,7 @@ from wakelog.decide import wording
 from wakelog.decide.assembly import journal_subject, partial_from_journal
 from wakelog.decide.damage import notice_text
 from wakelog.decide.open_tool_calls import settle_unknown, settle_unrun
+from wakelog.decide.outcomes import outcome_notice, untold_answers
 from wakelog.decide.wording import clip
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import BaseMessage, Text, ToolCall, ToolResult
@@ -74,7 +75,9 @@ def recover(session: StreamRecorder, receipts: Mapping[str, FindReceipt]) -> Rec
     partials = recover_journals(session, lease)
     failed: list[FailedReceipt] = []
     results = [_settle(session, lease, call, receipts, failed) for call in open_tool_calls(session.branch())]
-    return Recovery(tuple(results), partials, session.damage, _tell_about_damage(session, lease), tuple(failed))
+    notice = _tell_about_damage(session, lease)
+    tell_answers(session, session.tree, lease)
+    return Recovery(tuple(results), partials, session.damage, notice, tuple(failed))
 
 
 def _check_receipts(given: object) -> None:
@@ -122,6 +125,13 @@ def _tell_about_damage(session: SessionWriter, lease: Lease) -> str:
     body = Custom(custom_type=DAMAGE_NOTICE, data=notice_data(found), in_context=True, content=(Text(text=text),))
     session.append(body, lease=lease)
     return text
+
+
+def tell_answers(session: SessionWriter, tree: Tree, lease: Lease | None) -> None:
+    """Write the notice that tells the model what people have answered about unknown outcomes, once for each answer."""
+    answered = untold_answers(tree)
+    if answered:
+        session.append(outcome_notice(answered), lease=lease)
 
 
 def recover_journals(session: SessionWriter, lease: Lease) -> tuple[Partial, ...]:

@@ -52,6 +52,7 @@ from wakelog.log.entry import (
     Spawned,
     ToolStarted,
     UndeliveredReply,
+    UnknownOutcome,
 )
 from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.log.ids import digest_of
@@ -90,6 +91,7 @@ _IDS: _Fields = {
     Attention: ("reply_id", "tool_call_id"),
     AttentionResolved: ("attention_id",),
     Spawned: ("child_session", "reply_id", "tool_call_id"),
+    UnknownOutcome: ("result_id", "reply_id", "tool_call_id", "answer_id"),
 }
 # Digests and seals are computed from bytes and compared with a later computation.
 _DIGESTS: _Fields = {

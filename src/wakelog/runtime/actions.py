@@ -20,10 +20,12 @@ from wakelog.decide.decisions import (
     Deliver,
     FailTurn,
     ReportDamage,
+    ReportOutcomes,
     SettleToolCall,
     TakeQueued,
 )
 from wakelog.decide.open_tool_calls import tool_result
+from wakelog.decide.outcomes import outcome_notice
 from wakelog.decide.retries import failed_attempts
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import WakelogError
@@ -67,6 +69,11 @@ def report_damage(step: Step, decision: ReportDamage) -> None:
             content=(Text(text=text),),
         )
     )
+
+
+def report_outcomes(step: Step, decision: ReportOutcomes) -> None:
+    """Write the notice that tells the model what people have answered about unknown outcomes."""
+    step.write(outcome_notice(decision.answered))
 
 
 def ask_about_damage(step: Step, decision: AskAboutDamage) -> None:

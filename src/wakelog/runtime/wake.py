@@ -27,6 +27,7 @@ from wakelog.decide.decisions import (
     Idle,
     RecoverReply,
     ReportDamage,
+    ReportOutcomes,
     RunTools,
     SettleToolCall,
     TakeQueued,
@@ -47,6 +48,7 @@ from wakelog.runtime.actions import (
     deliver,
     fail_turn,
     report_damage,
+    report_outcomes,
     settle_tool_call,
     take_queued,
 )
@@ -207,6 +209,7 @@ _WRITE_ACTIONS: Mapping[type[Decision], Callable[[Step, Any], None]] = {
     CancelTurn: cancel_turn,
     TakeQueued: take_queued,
     ReportDamage: report_damage,
+    ReportOutcomes: report_outcomes,
     AskAboutDamage: ask_about_damage,
     FailTurn: fail_turn,
 }

@@ -150,7 +150,7 @@ def test_a_decision_of_another_process_is_shown(shell, script, chat):
     pane.expect(READY)
     pane.say("go")
     pane.expect("[y] once")
-    assert shell.process("attention", "agent_user_1", "--deny").code == 0
+    assert shell.process("questions", "agent_user_1", "--deny").code == 0
     pane.expect("· decided: deny · shell touch ran")
     assert not (shell.folder / "ran").exists()
 

@@ -145,7 +145,7 @@ def test_commands_that_only_read(script, chat):
     pane.expect("sha256:", "instructions  4 tokens", "user  2 tokens")
     pane.say("/usage")
     pane.expect("agent_user_1: 1 call, ")
-    pane.say("/attention")
+    pane.say("/questions")
     pane.expect("no open questions")
     pane.say("/head")
     pane.expect("the head is ")

@@ -68,7 +68,28 @@ def everything(text):
         yield status_line(look, StatusFigures(name=text, title=text, model=text, calls=1), "working", 1)
         yield from live_lines(look, talking(text), FrameTime(0))
         row = SessionRow(
-            "i", text, text, text, text, text, 1, text, text, 1, 1, text, text, 1, False, 0, text, None, False, 0.0, ""
+            "i",
+            text,
+            text,
+            text,
+            text,
+            text,
+            1,
+            text,
+            0,
+            text,
+            1,
+            1,
+            text,
+            text,
+            1,
+            False,
+            0,
+            text,
+            None,
+            False,
+            0.0,
+            "",
         )
         yield from page_lines(look, Page((row,), 0, text), text, 0, page_layout(30))
 

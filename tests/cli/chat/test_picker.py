@@ -28,7 +28,7 @@ def row(number, **more):
     return SessionRow(
         id=f"i{number}", name=f"crab_user_{number}", agent="crab", sender="user", updated="2026-01-01T00:00:00.000Z",
         entries=1, created="", messages=1, size=1, number=number, archived=False, damage=0, origin=None, attached=False,
-        uptime=0.0,
+        uptime=0.0, unknown_outcomes=0,
         cursor=str(number), **said,
     )  # fmt: skip
 

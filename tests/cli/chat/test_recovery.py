@@ -159,7 +159,7 @@ def test_decided_by_another_process(shell, script, chat):
     pane.expect(READY)
     pane.say("go")
     pane.expect("[y] once")
-    assert shell.process("attention", "agent_user_1", "--approve", "--wake").code == 0
+    assert shell.process("questions", "agent_user_1", "--approve", "--wake").code == 0
     pane.expect("✓ shell echo hi", "Finished.")
     pane.until(lambda seen: "[y] once" not in seen)
 
@@ -231,7 +231,7 @@ def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     again.until(lambda seen: "• shell cat gate" in map(str.rstrip, seen.splitlines()))
     again.say("l")
     again.until(lambda seen: "[y] yes" not in seen and "1 question" in seen and "• shell cat gate" in seen)
-    again.say("/attention")
+    again.say("/questions")
     again.expect("[y] yes")
     again.say("n")
     again.expect("Finished.")

@@ -244,7 +244,7 @@ def test_a_tool_that_needs_approval(shell, script):
     assert not (shell.folder / "ran").exists()
     assert answer.err.count("\n") == 1
     assert "shell(touch ran) requests approval" in answer.err
-    assert "`wakelog attention agent_user_1`" in answer.err
+    assert "`wakelog questions agent_user_1`" in answer.err
     assert shell.process("run", "--model", model, "--yes", "hi", typed=b"").out == "done\n"
     assert (shell.folder / "ran").exists()
 
@@ -325,10 +325,10 @@ def test_hostile_text_is_escaped(shell, script):
     assert not any(hostile_characters().search(line.decode()) for line in deltas)
     questions = script({"toolCalls": [call("shell", command=text) for text in PAYLOADS]}, name="questions.jsonl")
     asking = shell.process("run", "--model", questions, "hi", typed=b"")
-    listed = shell.process("attention"), shell.process("attention", "agent_user_3"), asking
+    listed = shell.process("questions"), shell.process("questions", "agent_user_3"), asking
     assert [answer.code for answer in listed] == [6, 6, 6]
     assert not any(hostile_characters().search((answer.out + answer.err).replace("\n", "")) for answer in listed)
-    assert all(line.isascii() for line in shell.process("attention", "--json").raw.splitlines())
+    assert all(line.isascii() for line in shell.process("questions", "--json").raw.splitlines())
 
 
 def test_a_finished_sub_agent_can_be_continued(shell):

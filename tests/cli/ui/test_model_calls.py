@@ -162,5 +162,5 @@ def test_an_interrupted_session_is_shown(shell, script, store):
     assert "user, waiting in the queue" in shown
     assert "context: tools, approval ask" in shown
     assert "shell  true\n" in shell.process("tail", "agent_user_1").out
-    shell("attention", "agent_user_1", "--approve")
+    shell("questions", "agent_user_1", "--approve")
     assert "shell  true  decided" in shell.process("show", "agent_user_1").out

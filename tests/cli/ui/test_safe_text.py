@@ -181,7 +181,7 @@ def hostile_header():
 
 
 # Commands that are tried with other arguments, print nothing here, or have nothing to replay.
-OTHERWISE = ("attention", "copy", "export", "replay", "tail")
+OTHERWISE = ("questions", "copy", "export", "replay", "tail")
 COMMANDS = [
     *(words for words in reading_commands("evil_one_1") if words[0] not in OTHERWISE),
     *((command, name) for command in ("show", "tree", "context", "tail") for name in ("evil_two_1", "evil_card_1")),

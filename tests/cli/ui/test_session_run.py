@@ -85,7 +85,7 @@ def test_the_end_of_input_decides_nothing(shell, script):
     talk.expect(ASK)
     talk.type("\x04")
     assert talk.end().code == 6
-    assert shell("attention").code == 6
+    assert shell("questions").code == 6
     assert not (shell.folder / "ran").exists()
 
 
@@ -98,8 +98,8 @@ def test_ctrl_c_at_a_question_leaves_it_open(shell, script):
     last = answer.out.rstrip("\n").split("\n")[-1]
     assert answer.code == 130
     assert last.startswith("wakelog: the question stays open; agent_user_1 waits for a decision: shell(")
-    assert "`wakelog attention agent_user_1` with `--approve` or `--deny` decides" in last
-    assert shell("attention").code == 6
+    assert "`wakelog questions agent_user_1` with `--approve` or `--deny` decides" in last
+    assert shell("questions").code == 6
     assert not {"attention_resolved", "cancelled", "queued"} & set(kinds(shell))
 
 

@@ -163,7 +163,7 @@ class ChatApp:
         if self.runner.busy:
             return f"left while the agent works; `wakelog wake {name}` continues it"
         if self.view.questions.unanswered:
-            return f"{name} has an open question; answer it with `wakelog chat {name}` or `wakelog attention {name}`"
+            return f"{name} has an open question; answer it with `wakelog chat {name}` or `wakelog questions {name}`"
         return f"`wakelog chat {name}` continues this session"
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────

@@ -64,7 +64,7 @@ COMMANDS = {
         SlashCommand(
             "steer", "send a message that a busy agent sees at its next step", "text", "TEXT", argument_required=True
         ),
-        SlashCommand("attention", "show open questions"),
+        SlashCommand("questions", "show open questions, and tools that may have run"),
         SlashCommand("context", "show what the model sees"),
         SlashCommand("usage", "show tokens and cost"),
         SlashCommand("help", "list commands and keys"),
@@ -81,7 +81,7 @@ _SYNONYMS = {
     **dict.fromkeys(("branch",), "fork"),
     **dict.fromkeys(("summarise", "summarize", "fold"), "compact"),
     **dict.fromkeys(("title", "name"), "rename"),
-    **dict.fromkeys(("approve", "pending"), "attention"),
+    **dict.fromkeys(("approve", "pending"), "questions"),
     **dict.fromkeys(("again", "redo"), "retry"),
     **dict.fromkeys(("allow", "permissions", "tools"), "ask"),
     **dict.fromkeys(("interrupt",), "steer"),
@@ -341,7 +341,7 @@ def _steer(chat: ChatContext, argument: str) -> None:
 # ── displays ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(chat: ChatContext, _: str) -> None:
+def _questions(chat: ChatContext, _: str) -> None:
     _require_session(chat)
     if not chat.view.repeat_questions():
         chat.view.notice("no open questions")
@@ -388,7 +388,7 @@ ACTIONS: dict[str, Callable[[ChatContext, str], None]] = {
     "new": _new,
     "open": _open,
     "steer": _steer,
-    "attention": _attention,
+    "questions": _questions,
     "context": _context,
     "usage": _usage,
     "help": _help,

@@ -143,7 +143,7 @@ def status_figures(session: Session) -> StatusFigures:
     )
 
 
-def status_line(look: TerminalStyle, figures: StatusFigures, activity: str, questions: int) -> str:
+def status_line(look: TerminalStyle, figures: StatusFigures, activity: str, questions: int, outcomes: int = 0) -> str:
     """Return the status line. On a narrow terminal the least important words are left out first."""
     used = figures.spent
     spent = used.input_tokens + used.output_tokens + used.cache_read_tokens + used.cache_write_tokens
@@ -157,6 +157,7 @@ def status_line(look: TerminalStyle, figures: StatusFigures, activity: str, ques
         (6, "dim", _cost_text(used.cost_micros) if figures.calls else ""),
         (1, "warn", activity),
         (0, "warn", plural(questions, "question") if questions else ""),
+        (0, "warn", plural(outcomes, "unknown outcome") if outcomes else ""),
     ]
     return _fit_words(look, [word for word in words if word[2]])
 

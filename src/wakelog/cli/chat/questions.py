@@ -12,7 +12,7 @@ from wakelog.cli.ui.safe_text import visible
 from wakelog.cli.ui.session_run import ANSWER_KEYS, draw_question
 from wakelog.cli.ui.terminal import TerminalStyle, clip, wrap
 from wakelog.decide.damage import DAMAGE_REASON
-from wakelog.questions import Question, collect_questions
+from wakelog.questions import OUTCOME_REASON, Question, collect_questions, unknown_outcomes
 from wakelog.session import Session
 
 _ANSWER_LABELS = {
@@ -23,19 +23,24 @@ _ANSWER_LABELS = {
     "did not run": "no",
     "run again": "run it again",
     "unknown": "unknown, tell the model so",
+    "dismiss": "show it no more",
     "later": "later",
 }
 # The word that may be typed for each letter, in the order in which the letters are offered.
-_ANSWER_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "u": "unknown", "l": "later"}
+_ANSWER_WORDS = {"y": "yes", "a": "always", "n": "no", "r": "run", "u": "unknown", "d": "dismiss", "l": "later"}
 _TITLES = {"approve": "Run it?", DAMAGE_REASON: "Did they run?"}
 _TOOL_WIDTH = 24
 
 
 class OpenQuestions:
-    """The open questions of a session and its sub-agents, one at a time."""
+    """The open questions of a session and its sub-agents, one at a time; unknown outcomes only when asked for."""
 
     def __init__(self) -> None:
         self.unanswered: list[Question] = []
+        self.outcomes: list[Question] = []
+        """The tool calls that may have run. They do not hold up the session."""
+        self._asks_outcomes = False
+        self._announced: set[str] = set()
         self._printed: set[str] = set()
         self._postponed: set[str] = set()
         self._seen = ""
@@ -43,11 +48,18 @@ class OpenQuestions:
     @property
     def current(self) -> Question | None:
         """Return the question to answer next, or None."""
-        return next((question for question in self.unanswered if question.attention.id not in self._postponed), None)
+        asked = (*self.unanswered, *(self.outcomes if self._asks_outcomes else ()))
+        return next((question for question in asked if question.attention.id not in self._postponed), None)
 
     def update(self, session: Session) -> None:
         """Find the open questions; another process may have answered or raised some."""
-        self.unanswered = collect_questions(session)
+        self.unanswered, self.outcomes = collect_questions(session), unknown_outcomes(session)
+
+    def take_new_outcomes(self) -> list[Question]:
+        """Return the unknown outcomes if some of them were not announced yet, and mark them as announced."""
+        new = {outcome.id for outcome in self.outcomes} - self._announced
+        self._announced |= new
+        return self.outcomes if new else []
 
     def take_unprinted(self) -> Question | None:
         """Return the current question if it was not printed yet, and mark it as printed."""
@@ -58,7 +70,8 @@ class OpenQuestions:
         return question
 
     def reset(self) -> None:
-        """Ask all questions again."""
+        """Ask all questions again, and about the unknown outcomes."""
+        self._asks_outcomes = True
         self._printed.clear()
         self._postponed.clear()
         self._seen = ""
@@ -89,7 +102,7 @@ class OpenQuestions:
         decided = decide_question(root, question, word)
         for other in alike if word == "always" else ():
             decide_question(root, other, "approve")
-        return decided
+        return decided and question.reason != OUTCOME_REASON
 
 
 def _is_same_approval(one: Question, other: Question) -> bool:

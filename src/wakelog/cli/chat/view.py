@@ -28,6 +28,7 @@ from wakelog.cli.chat.questions import OpenQuestions, answer_lines, question_lin
 from wakelog.cli.chat.screen import InputHistory, Screen, history_path
 from wakelog.cli.chat.transcript import ChatTranscript, initial_items
 from wakelog.cli.ui.quantities import now_ms
+from wakelog.cli.ui.session_run import unknown_outcomes_text
 from wakelog.cli.ui.terminal import TerminalStyle, style_of
 from wakelog.errors import WakelogError
 from wakelog.log.content import Reply
@@ -221,16 +222,19 @@ class ChatView:
         if self.session is None:
             return
         self.questions.update(self.session)
+        text = unknown_outcomes_text(self.questions.take_new_outcomes(), answer_with="/questions")
+        if text:
+            self.notice(text, "warn")
         question = self.questions.take_unprinted()
         if question is not None:
             self.show_lines(question_lines(self.look, question, now_ms()))
             self._transcript.inputs_shown.add(question.key)
 
     def repeat_questions(self) -> int:
-        """Ask all open questions again; return their number."""
+        """Ask all open questions again, and about the tool calls that may have run; return their number."""
         self.questions.reset()
         self.update_questions()
-        return len(self.questions.unanswered)
+        return len(self.questions.unanswered) + len(self.questions.outcomes)
 
     # ── frame ────────────────────────────────────────────────────────────────────────────────────
 
@@ -261,7 +265,9 @@ class ChatView:
             cancelling=self._transcript.cancelling,
             interrupt_pressed=now.interrupt_pressed,
         )
-        return [status_line(self.look, self.figures, doing, len(self.questions.unanswered))]
+        return [
+            status_line(self.look, self.figures, doing, len(self.questions.unanswered), len(self.questions.outcomes))
+        ]
 
     @property
     def _frame_time(self) -> FrameTime:

@@ -140,14 +140,21 @@ def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
     title = (first_line(row.title), "") if row.title else (first_line(row.prompt), "dim")
-    state = "archived" if row.archived and row.state == "idle" else row.state
     return [
         (visible(row.name), "name"),
-        (visible(state), _STATES.get(row.state, "dim")),
+        _state_cell(row),
         (str(row.entries), ""),
         (age_text(row.updated, now), "dim"),
         title,
     ]
+
+
+def _state_cell(row: SessionRow) -> Cell:
+    """Return the state, with a mark beside it for tool calls of unknown outcome."""
+    state = "archived" if row.archived and row.state == "idle" else row.state
+    if not row.unknown_outcomes:
+        return visible(state), _STATES.get(row.state, "dim")
+    return f"{visible(state)}, {plural(row.unknown_outcomes, 'unknown outcome')}", _STATES.get(row.state, "warn")
 
 
 def _note_missing_rows(

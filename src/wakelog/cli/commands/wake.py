@@ -158,7 +158,7 @@ def _report_result(shared: SharedOptions, woken: WakeResult) -> int:
     if woken.error is not None and state in _CODES:
         report_error(woken.error, as_json=shared.json)
     if shared.json:
-        put_end_event(woken.row.id, woken.row.name, state)
+        put_end_event(woken.row.id, woken.row.name, state, unknown=woken.row.unknown_outcomes)
     _put_result_line(shared, woken.row, state)
     return _CODES.get(state, 0)
 

@@ -10,7 +10,7 @@ passes through `safe_text`.
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 import msgspec
@@ -41,7 +41,7 @@ from wakelog.log.codec import canonical_json
 from wakelog.log.entry import Failed
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.losses import losses
-from wakelog.questions import Question, collect_questions
+from wakelog.questions import OUTCOME_REASON, Question, collect_questions, unknown_outcomes
 from wakelog.runtime.wake import WakeReport
 from wakelog.session import Session
 
@@ -150,16 +150,28 @@ def report_and_exit(shared: SharedOptions, session: Session, ending: RunOutcome,
 
 def report_end(shared: SharedOptions, session: Session, ending: RunOutcome) -> None:
     """Write the last event (`--json`), and a note on stderr if the user has to know something."""
+    outcomes = unknown_outcomes(session)
     if shared.json:
-        put_end_event(session.id, session.name, ending.state, ending.rows)
-    text = _end_note(session, ending)
-    if text:
+        put_end_event(session.id, session.name, ending.state, ending.rows, unknown=len(outcomes))
+    for text in filter(None, (_end_note(session, ending), unknown_outcomes_text(outcomes))):
         note(text)
 
 
-def put_end_event(session: str, name: str, state: str, rows: tuple[str, ...] = ()) -> None:
+def unknown_outcomes_text(outcomes: Sequence[Question], answer_with: str = "") -> str:
+    """Return which tool calls of a session may have run, and how to answer; empty if there are none."""
+    if not outcomes:
+        return ""
+    first, name = outcomes[0], outcomes[0].session.name
+    more = f" and {len(outcomes) - 1} more" if len(outcomes) > 1 else ""
+    how = answer_with or f"`wakelog questions {name}` with `--ran`, `--did-not-run` or `--dismiss`"
+    called = f"{visible(first.tool)}({key_argument(first.input)[:_INPUT_CHARS]})"
+    return f"{name}: {plural(len(outcomes), 'tool call')} may have run: {called}{more}; {how} answers"
+
+
+def put_end_event(session: str, name: str, state: str, rows: tuple[str, ...] = (), *, unknown: int = 0) -> None:
     """Write the last event of a session."""
-    put_json({"event": "end", "session": session, "name": name, "state": state, "rows": rows})
+    event = {"event": "end", "session": session, "name": name, "state": state, "rows": rows}
+    put_json({**event, "unknown_outcomes": unknown})
 
 
 def _end_note(session: Session, ending: RunOutcome) -> str:
@@ -188,8 +200,8 @@ def _how_to_decide(session: Session, left: tuple[Question, ...]) -> str:
     name, several = first.session.name, len(left) > 1
     place = f"{name}:{first.attention.seq}" if several else name
     options = " or ".join(f"`--{word.replace(' ', '-')}`" for word in first.choices[:2])
-    more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog attention`)" if several else ""
-    how = f"`wakelog attention {place}` with {options} decides, `wakelog wake {session.name}` continues the session"
+    more = f" ({plural(len(left) - 1, 'more question')}, see `wakelog questions`)" if several else ""
+    how = f"`wakelog questions {place}` with {options} decides, `wakelog wake {session.name}` continues the session"
     return f"{name} waits for a decision: {call}{first.reason_text}{more}; {how}"
 
 
@@ -217,6 +229,10 @@ ANSWER_KEYS = {
     DAMAGE_REASON: (
         "Did they run? [y]es / [n]o / [u]nknown, tell the model so / [l]ater: ",
         {"y": "ran", "n": "did not run", "u": "unknown", "l": "later"},
+    ),
+    OUTCOME_REASON: (
+        "Did it run? [y]es / [n]o / [d]ismiss / [l]ater: ",
+        {"y": "ran", "n": "did not run", "d": "dismiss", "l": "later"},
     ),
 }
 

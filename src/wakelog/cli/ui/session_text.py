@@ -69,6 +69,7 @@ def _session_heading(look: TerminalStyle, address: Address, log: Log, branch: Br
         visible(summary.model or ""),
         plural(count_messages(branch), "message"),
         summary.state,
+        plural(summary.unknown_outcomes, "unknown outcome") if summary.unknown_outcomes else "",
         f"uptime {duration_text(summary.uptime_ms)}" if summary.uptime_ms else "",
         f"{summary.undelivered} undelivered" if summary.undelivered and summary.state != "undelivered" else "",
         "archived" if summary.archived else "",

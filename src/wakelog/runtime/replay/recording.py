@@ -35,6 +35,7 @@ from wakelog.log.entry import (
 from wakelog.log.lines import EntryReader, Line
 from wakelog.ports.stores import Blobs, Lease, SealedLine, Store
 from wakelog.projections.losses import DAMAGE_NOTICE
+from wakelog.projections.unknown_outcomes import OUTCOME_NOTICE
 from wakelog.stores.memory import MemoryBlobs, MemoryStore
 
 _RUNTIME_TYPES = (Activity, Partial, Resumed, ToolStarted, Sent, SendFailed, Spawned, Failed, Cancelled)
@@ -92,7 +93,7 @@ def _is_written_by_runtime(value: object, reruns: set[str]) -> bool:
         case Compaction(call_id=made_by):
             return made_by is not None
         case Custom(custom_type=kind):
-            return kind == DAMAGE_NOTICE
+            return kind in (DAMAGE_NOTICE, OUTCOME_NOTICE)
     return isinstance(value, _RUNTIME_TYPES)
 
 

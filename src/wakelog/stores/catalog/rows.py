@@ -76,7 +76,10 @@ def _strip_value(value: Body) -> Body:
 def strip_state(state: CarriedState) -> CarriedState:
     """Return the carried state of a compaction without the fields that no index row shows."""
     queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
-    return msgspec.structs.replace(state, settings={}, context=None, usage=Usage(), queue=queue)
+    open_outcomes = tuple(outcome for outcome in state.unknown_outcomes if outcome.answer_id is None)
+    return msgspec.structs.replace(
+        state, settings={}, context=None, usage=Usage(), queue=queue, unknown_outcomes=open_outcomes
+    )
 
 
 _HASH_BYTES = 8
@@ -195,6 +198,7 @@ def make_row(
         attached=whole.attached,
         uptime=(whole.uptime_ms or 0) / 1_000,
         state=view.state,
+        unknown_outcomes=view.unknown_outcomes,
         damage=damage,
         prompt=prompt,
         origin=own.parent.session if own.parent else None,
@@ -224,6 +228,7 @@ def bare_row(store: Store, stat: SessionStat) -> SessionRow:
         attached=False,
         uptime=0.0,
         state="terminated" if end.terminated else "unknown",
+        unknown_outcomes=0,
         damage=0,
         prompt="",
         origin=session.parent.session if session.parent else None,

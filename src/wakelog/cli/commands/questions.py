@@ -1,4 +1,4 @@
-"""Commands `attention`, `cancel` and `rerun`: decisions about a session. Each decision is one new entry.
+"""Commands `questions`, `cancel` and `rerun`: decisions about a session. Each decision is one new entry.
 
 They work whether or not the session is being run: the process that runs it, now or later, reads the entry from the log.
 """
@@ -22,7 +22,14 @@ from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, style_of, table
 from wakelog.cli.ui.transcripts import key_argument
 from wakelog.errors import UsageError, WakelogError
 from wakelog.log.entry import Entry
-from wakelog.questions import PersonDecision, Question, open_questions, resolve_question
+from wakelog.questions import (
+    OUTCOME_REASON,
+    PersonDecision,
+    Question,
+    open_questions,
+    resolve_question,
+    unknown_outcomes,
+)
 from wakelog.runtime.checks import check_files
 from wakelog.runtime.user_actions import request_cancel as cancel_turn
 from wakelog.runtime.user_actions import rerun_tool as run_again
@@ -35,6 +42,7 @@ _DECISIONS: dict[str, PersonDecision] = {
     "did_not_run": "did not run",
     "unknown": "unknown",
     "run_again": "run again",
+    "dismiss": "dismiss",
 }
 # A damaged log may hold a question too; that is known only after reading it.
 _MAY_WAIT = ("waiting", "damaged", "unknown")
@@ -64,17 +72,18 @@ def cancel(shared: SharedOptions, session: str) -> None:
     note_damage_before_append(address.ref, damage)
 
 
-# ── attention ────────────────────────────────────────────────────────────────────────────────────
+# ── questions ────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
-    "attention",
+    "questions",
     examples="""
-    wakelog attention                        all open approvals and questions
-    wakelog attention crab_user_3            one session, in full
-    wakelog attention crab_user_3 --approve --wake
-    wakelog attention crab_user_3:17 --deny
-    wakelog attention crab_user_3 --result "3 files were copied"
+    wakelog questions                        all open approvals and questions, and tools that may have run
+    wakelog questions crab_user_3            one session, in full
+    wakelog questions crab_user_3 --approve --wake
+    wakelog questions crab_user_3:17 --deny
+    wakelog questions crab_user_3 --result "3 files were copied"
+    wakelog questions crab_user_3 --dismiss
     """,
 )
 @optional_session_argument
@@ -85,9 +94,13 @@ def cancel(shared: SharedOptions, session: str) -> None:
 @click.option("--unknown", is_flag=True, help="It is unknown whether the tool ran; the model is told.")
 @click.option("--run-again", is_flag=True, help="Run the tool, whether or not it ran before.")
 @click.option("--result", metavar="TEXT", help="Give the model this text as the result.")
+@click.option("--dismiss", is_flag=True, help="Show an unknown outcome no more; the model is not told.")
 @click.option("--wake", "go_on", is_flag=True, help="Continue the session after the decision.")
-def attention(shared: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
-    """List open approvals and questions, or decide one. SESSION:ENTRY selects one where a session has several."""
+def questions(shared: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
+    """List open approvals and questions, and tools that may have run; or decide one.
+
+    SESSION:ENTRY selects one where a session has several.
+    """
     words: list[PersonDecision] = [word for flag, word in _DECISIONS.items() if flags[flag]]
     if result is not None:
         words.append("result")
@@ -99,7 +112,7 @@ def attention(shared: SharedOptions, session: str | None, result: str | None, *,
         )
         return
     if session is None:
-        raise UsageError("a decision requires a session", hint="`wakelog attention` lists the open questions")
+        raise UsageError("a decision requires a session", hint="`wakelog questions` lists the open questions")
     if len(words) > 1:
         raise UsageError(f"{len(words)} decisions given: {', '.join(words)}", hint="give one")
     _decide(shared, find_session(shared.store_url, session), words[0], result, go_on=go_on)
@@ -109,7 +122,7 @@ def _list_questions(shared: SharedOptions) -> None:
     """Print the open questions of all sessions. As in other lists, damage is reported and keeps the exit code."""
     place = StoreLocation(shared.store_url)
     opened = list(_sessions_with_questions(shared, place))
-    found = [question for session in opened for question in open_questions(session)]
+    found = [question for session in opened for question in _questions_of(session)]
     _put_questions(shared, found, lambda: _table(style_of(shared.color), found))
     for session in opened:
         note_damage(session.name, session.damage, brief=True)
@@ -120,12 +133,12 @@ def _list_questions(shared: SharedOptions) -> None:
 
 def _sessions_with_questions(shared: SharedOptions, place: StoreLocation) -> Iterator[Session]:
     """Yield the sessions that may have open questions. One that cannot be read is reported and skipped."""
-    rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT]
+    rows = [row for row in place.catalog.rows(archived=None) if row.state in _MAY_WAIT or row.unknown_outcomes]
     with progress_bar("Reading sessions") as progress:
         for at, row in enumerate(rows):
             try:
                 opened = Session(place.store, row.name)
-                open_questions(opened)
+                _questions_of(opened)
                 yield opened
             except WakelogError as error:
                 report_error(error, as_json=shared.json)
@@ -133,11 +146,15 @@ def _sessions_with_questions(shared: SharedOptions, place: StoreLocation) -> Ite
                 progress(at + 1, len(rows))
 
 
+def _questions_of(session: Session) -> list[Question]:
+    return [*open_questions(session), *unknown_outcomes(session)]
+
+
 def _list_session_questions(shared: SharedOptions, address: Address) -> None:
     """Print the open questions of one session, in full."""
     opened = Session(address.store, address.name)
     damage = opened.damage
-    found = open_questions(opened)
+    found = _questions_of(opened)
     found = [find_question(address, opened)] if address.entry is not None else found
     _put_questions(shared, found, lambda: _question_lines(style_of(shared.color), found))
     note_damage(address.ref, damage)
@@ -174,21 +191,24 @@ def _decide(shared: SharedOptions, address: Address, word: PersonDecision, resul
         for name in dict.fromkeys((opened.name, root_session(opened.store, opened.name))):
             check_files(Session(opened.store, name))
     entry = resolve_question(opened, meant.attention.id, word, result=result)
-    _finish_decision(shared, address, opened, entry=entry, go_on=go_on)
+    is_open = meant.reason != OUTCOME_REASON
+    _finish_decision(shared, address, opened, entry=entry, go_on=go_on, is_open=is_open)
     note_damage_before_append(address.ref, damage)
 
 
-def _finish_decision(shared: SharedOptions, address: Address, opened: Session, *, entry: Entry, go_on: bool) -> None:
-    """Print the written entry and how to continue; with `go_on`, wake the session instead."""
+def _finish_decision(
+    shared: SharedOptions, address: Address, opened: Session, *, entry: Entry, go_on: bool, is_open: bool = True
+) -> None:
+    """Print the written entry, and how to continue if it `is_open` work; with `go_on`, wake the session instead."""
     first = root_session(opened.store, opened.name)
     if go_on:
         wake_and_exit(shared, Session(opened.store, first))
         return
     put_entry(shared, entry)
-    left = len(open_questions(opened))
+    left = len(_questions_of(opened))
     if left:
-        note(f"{plural(left, 'more question')} in {address.ref}; `wakelog attention {address.ref}` lists them")
-    elif opened.store.held(opened.name) is None:
+        note(f"{plural(left, 'more question')} in {address.ref}; `wakelog questions {address.ref}` lists them")
+    elif opened.store.held(opened.name) is None and is_open:
         note(f"`wakelog wake {first}` continues the session")
 
 
