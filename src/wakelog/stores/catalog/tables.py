@@ -20,7 +20,7 @@ from wakelog.ports.catalogs import SearchHit, SessionRow
 from wakelog.ports.stores import SessionStat, Store
 from wakelog.stores.catalog.query import HitPosition, Query, RowPosition
 
-CATALOG_VERSION = 7
+CATALOG_VERSION = 8
 
 
 class CatalogUnusable(Exception):
@@ -105,6 +105,8 @@ class RowFilters(msgspec.Struct, frozen=True):
     agent: str | None = None
     sender: str | None = None
     cwd: str | None = None
+    state: str | None = None
+    empty: bool | None = None
 
 
 class CatalogTables(Protocol):
