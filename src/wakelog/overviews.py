@@ -87,6 +87,7 @@ class OverviewReading:
             here,
             HeadWork(
                 branch.conversation.open_tool_calls,
+                branch.conversation.open_in_last_reply,
                 branch.is_interrupted,
                 with_requests(self._first.queue.waiting(), here.queue),
             ),

@@ -17,6 +17,7 @@ from wakelog.log.session_names import (
     name_part,
     name_stem,
     old_stem,
+    project_of,
     split_name,
     stems,
     title_part,
@@ -175,3 +176,20 @@ def test_invalid_names(text):
 )
 def test_stem_and_number(name, stem, number):
     assert split_name(name) == (stem, number)
+
+
+@pytest.mark.parametrize(
+    ("folder", "project"),
+    [
+        ("/home/ada/wakelog", "wakelog"),
+        ("/home/ada/wakelog/", "wakelog"),
+        ("/home/ada/cli/.worktrees/2", "cli"),
+        ("C:\\Users\\ada\\api", "api"),
+        ("C:\\", ""),
+        ("/", ""),
+        ("", ""),
+    ],
+)
+def test_the_project_of_a_folder(folder, project):
+    """ST-4: hidden folders and numbers, as worktrees have them, do not name a project."""
+    assert project_of(folder) == project

@@ -7,6 +7,22 @@ SHARP = "tests/projections/test_sharp_edges.py"
 
 IN_PROJECTIONS = (
     Mutant(
+        "a record of another tool asks for an answer",
+        "ST-4",
+        "projections/branch_state.py::_apply_message",
+        "not _is_record_of_import(state, message)",
+        "True",
+        ("tests/projections/test_overview.py::test_a_record_of_another_tool_asks_for_no_answer",),
+    ),
+    Mutant(
+        "an old open tool call makes a session interrupted",
+        "ST-4",
+        "projections/overview.py::_state_name",
+        "work.open_in_last_reply",
+        "work.open_tool_calls",
+        ("tests/projections/test_overview.py::test_an_old_open_tool_call_does_not_interrupt_a_session",),
+    ),
+    Mutant(
         "a compaction keeps no message",
         "VIEW-2, VIEW-4",
         "projections/context.py::_first_kept",

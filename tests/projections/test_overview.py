@@ -2,8 +2,9 @@
 
 import pytest
 
-from wakelog.log.content import Reply, Text, Usage
-from wakelog.log.entry import Attention, Cancelled, Failed, Message, Queued, SendFailed, Sent, Terminated
+from wakelog.log.content import Note, Reply, Text, Usage
+from wakelog.log.entry import Attention, Cancelled, Failed, Message, Queued, SendFailed, Sent, Setting, Terminated
+from wakelog.projections.branch_state import IMPORTED_SETTING
 from wakelog.projections.overview import overview
 from wakelog.testing.builders import SessionBuilder
 
@@ -76,3 +77,34 @@ def test_the_overview():
     assert found.model == "example"
     story.session.archive(archived=False)
     assert not overview(story.session.tree).archived
+
+
+def imported():
+    """A session imported from another tool, with an answered prompt."""
+    story = SessionBuilder()
+    story.session.append(Setting(key=IMPORTED_SETTING, value="claude-code"))
+    story.user("go")
+    story.reply("done")
+    return story
+
+
+def test_a_record_of_another_tool_asks_for_no_answer():
+    """ST-4: an imported session that ended with `/exit` is idle; a prompt, or a note of an extension, is pending."""
+    story = imported()
+    story.session.append(Message(message=Note(content="/exit", custom_type="claude-code:command")))
+    assert overview(story.session.tree).state == "idle"
+    story.session.append(Message(message=Note(content="a timer rang", custom_type="timer")))
+    assert overview(story.session.tree).state == "pending"
+
+
+def test_an_old_open_tool_call_does_not_interrupt_a_session():
+    """ST-4: the conversation went on without its result; a call of the last reply is a turn that has not ended."""
+    story = imported()
+    story.user("list the files")
+    story.reply("I look", calls=[("t1", "ls", {})])
+    assert overview(story.session.tree).state == "interrupted"
+    story.user("never mind")
+    assert overview(story.session.tree).state == "interrupted"
+    story.reply("all right")
+    found = overview(story.session.tree)
+    assert (found.state, found.open_calls) == ("idle", 1)

@@ -51,11 +51,12 @@ from wakelog.log.ids import IdTable, is_id
 from wakelog.log.integrity import LogEnd
 from wakelog.log.lines import EntryReader
 from wakelog.log.redaction_marks import count_marks
+from wakelog.log.session_names import project_of, title_part
 from wakelog.log.timestamps import iso_timestamp
 from wakelog.ports.stores import Store
+from wakelog.projections.branch_state import IMPORTED_SETTING
 from wakelog.projections.session_state import (
     IMPORT_TYPE,
-    IMPORTED_SETTING,
     build_carried_state,
     can_build_carried_state,
 )
@@ -193,7 +194,10 @@ class _SessionImport:
         def first_line(number: int) -> bytes:
             return encode(msgspec.structs.replace(header, number=number))
 
-        self._name = self._store.create(header.id, header.agent, header.sender, first_line, self._group)
+        # The name says more with the project than with the sender, which is the same for all imported sessions.
+        project = project_of(header.cwd)
+        stem = title_part(project) if project else header.sender
+        self._name = self._store.create(header.id, header.agent, stem, first_line, self._group)
         last = next(self._store.tail(self._name))
         self._end.add(last)
         if self._end.seq != len(self._group) or id_of(last.raw) != id_of(self._group[-1]):

@@ -77,6 +77,13 @@ def title_part(title: str) -> str:
     return _truncated(_readable(title) or _symbols(title), PART_MAX_BYTES) or _EMPTY
 
 
+def project_of(folder: str) -> str:
+    """Return the name of the project that a folder belongs to: its last part that is neither hidden nor a number."""
+    parts = [part for part in re.split(r"[/\\]", folder) if part and not part.endswith(":")]
+    named = (part for part in reversed(parts) if not part.startswith(".") and not part.isdigit())
+    return next(named, "")
+
+
 def _readable(text: str) -> str:
     """Return the letters and digits of a text in lower case; each run of other characters becomes one dash."""
     made = ""

@@ -37,6 +37,12 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     uptime: float
     cursor: str
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said in the session, and nothing is to be done in it."""
+        is_at_rest = self.state in ("idle", "dormant") and not self.attached
+        return is_at_rest and not (self.messages or self.title or self.prompt)
+
 
 class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
     """One search result. `excerpt` marks matches with «»; `cursor` is the `after` argument for the next page.
@@ -86,8 +92,10 @@ class Catalog(Protocol):
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
+        state: str | None = None,
+        empty: bool | None = None,
     ) -> Sequence[SessionRow]:
-        """Return the sessions, last changed first; `archived` None includes archived ones."""
+        """Return the sessions, last changed first; `archived` and `empty` None include both kinds."""
         ...
 
     def count(
@@ -98,6 +106,8 @@ class Catalog(Protocol):
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
+        state: str | None = None,
+        empty: bool | None = None,
     ) -> int:
         """Return the number of sessions, with the same filters."""
         ...

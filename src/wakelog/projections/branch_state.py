@@ -38,6 +38,9 @@ from wakelog.log.tree import Branch
 
 _seq = attrgetter("seq")
 
+IMPORTED_SETTING = "imported"
+"""The key in the settings of a session header that names the tool which a session was imported from."""
+
 # ── branch ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -140,8 +143,14 @@ def _apply_message(state: BranchState, message: AnyMessage) -> None:
     elif type(message) is ToolResult:
         # A cancelled turn stays cancelled while its open tool calls get their results.
         state.ends_in = "cancelled" if state.ends_in == "cancelled" else "result"
-    elif type(message) is Prompt or type(message) is Note:
+    elif type(message) is Prompt or (type(message) is Note and not _is_record_of_import(state, message)):
         state.ends_in, state.steps = "prompt", 0
+
+
+def _is_record_of_import(state: BranchState, note: Note) -> bool:
+    """Whether a note is what another tool recorded beside the conversation, such as a command: nothing answers it."""
+    tool = state.settings.get(IMPORTED_SETTING)
+    return tool is not None and note.custom_type.startswith(f"{tool}:")
 
 
 def _ending(node: Entry) -> str | None:

@@ -4,9 +4,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from wakelog.log.content import Usage
-from wakelog.log.entry import Attention, Queued, SessionHeader
-from wakelog.log.tree import Tree
+from wakelog.log.content import Reply, Usage
+from wakelog.log.entry import Attention, Body, Message, Queued, SessionHeader
+from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.pending import pending
 from wakelog.projections.queue import queue_at_head
@@ -65,14 +65,30 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     branch = tree.branch()
     session, here = session_state(tree), branch_state(branch)
     found = pending(branch, here)
-    work = HeadWork(len(found.open_tool_calls), found.interrupted is not None, queue_at_head(tree, here.queue))
+    work = HeadWork(
+        len(found.open_tool_calls),
+        sum(call.reply_id == _last_reply(branch) for call in found.open_tool_calls),
+        found.interrupted is not None,
+        queue_at_head(tree, here.queue),
+    )
     return build_overview(tree.header, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
+
+
+def _last_reply(branch: Branch) -> str | None:
+    replies = (node.id for node in reversed(branch.nodes) if _is_reply(node.value))
+    return next(replies, None)
+
+
+def _is_reply(value: Body) -> bool:
+    return type(value) is Message and type(value.message) is Reply
 
 
 class HeadWork(msgspec.Struct, frozen=True):
     """Open work at the head: the number of open tool calls, whether a reply is interrupted, and the queue."""
 
     open_tool_calls: int
+    open_in_last_reply: int
+    """The open tool calls of the last reply. A later reply shows that the conversation went on without a result."""
     is_interrupted: bool
     queue: tuple[Queued, ...]
 
@@ -130,7 +146,7 @@ def _state_name(
         return "waiting"
     if branch.ends_in == "failed":
         return "failed"
-    is_begun = work.open_tool_calls or work.is_interrupted or branch.ends_in in ("result", "faulted")
+    is_begun = work.open_in_last_reply or work.is_interrupted or branch.ends_in in ("result", "faulted")
     is_unanswered = branch.ends_in == "prompt" or any(queued.mode != "cancel" for queued in work.queue)
     if is_begun or is_unanswered:
         return "dormant" if session.dormant else "interrupted" if is_begun else "pending"

@@ -76,6 +76,7 @@ class ConversationBuilder:
         # By tool call id: the number of the reply and the hash of its id. Only the last compaction determines how far
         # back tool calls count, so older ones are kept too.
         self._unanswered: dict[str, list[tuple[int, int]]] = {}
+        self._last_reply = NO_NUMBER
 
     def add(self, node: Entry, number: int) -> None:
         """Add the next node."""
@@ -109,6 +110,7 @@ class ConversationBuilder:
     def _track_tool_calls(self, value: Message, number: int) -> None:
         message = value.message
         if isinstance(message, Reply):
+            self._last_reply = number
             for call in message.tool_calls:
                 self._unanswered.setdefault(call.id, []).append((number, id_hash(value.id)))
         elif isinstance(message, ToolResult) and message.tool_call_id in self._unanswered:
@@ -129,6 +131,12 @@ class ConversationBuilder:
     def open_tool_calls(self) -> int:
         """The number of open tool calls."""
         return sum(number >= self._first_kept for calls in self._unanswered.values() for number, _ in calls)
+
+    @property
+    def open_in_last_reply(self) -> int:
+        """The number of open tool calls of the last reply; see `HeadWork`."""
+        is_kept = self._last_reply >= self._first_kept
+        return sum(number == self._last_reply for calls in self._unanswered.values() for number, _ in calls) * is_kept
 
 
 class OpenWorkBuilder:

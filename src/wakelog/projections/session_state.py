@@ -30,13 +30,11 @@ from wakelog.log.entry import (
     UnknownOutcome,
 )
 from wakelog.log.tree import Tree
-from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.projections.branch_state import IMPORTED_SETTING, BranchState, branch_state
 from wakelog.projections.queue import has_whole_queue, queue_at_head
 from wakelog.projections.unknown_outcomes import add_unknown_result, apply_answer, remove_told_answers
 from wakelog.projections.usage import Uptime, uptime
 
-IMPORTED_SETTING = "imported"
-"""The key in the settings of a session header that names the tool which a session was imported from."""
 IMPORT_TYPE = "wakelog:import"
 """The `custom` entry that says where a session comes from and how many of its records were mapped."""
 

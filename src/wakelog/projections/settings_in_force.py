@@ -24,7 +24,7 @@ from wakelog.log.entry import (
     SessionHeader,
     Setting,
 )
-from wakelog.projections.session_state import IMPORTED_SETTING
+from wakelog.projections.branch_state import IMPORTED_SETTING
 
 _PROMPT_CHARS = 200
 

@@ -44,9 +44,8 @@ from wakelog.log.entry import (
 )
 from wakelog.log.provider_calls import provider_calls
 from wakelog.log.tree import Branch
-from wakelog.projections.branch_state import branch_state
+from wakelog.projections.branch_state import IMPORTED_SETTING, branch_state
 from wakelog.projections.context_changes import describe_context
-from wakelog.projections.session_state import IMPORTED_SETTING
 
 
 class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):

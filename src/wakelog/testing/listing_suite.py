@@ -113,6 +113,29 @@ class ListingSuite:
         shelf.assert_matches_fresh_index()
         assert next(row.state for row in shelf.catalog.rows() if row.name == moved.name) == "idle"
 
+    def test_rows_are_filtered_by_state_and_emptiness(self, shelf: CatalogFixture) -> None:
+        """ST-4: lists of one state, and lists without the sessions in which nothing was said; they count the same."""
+        said, silent, ended = shelf.talk(1).session, shelf.begin().session, shelf.talk(1).session
+        ended.end("enough")
+        titled = shelf.begin().session
+        titled.rename("for later")
+        catalog = shelf.catalog
+        catalog.refresh()
+        cases: dict[tuple[str | None, bool | None], set[str]] = {
+            (None, True): {silent.name},
+            (None, False): {said.name, ended.name, titled.name},
+            ("idle", None): {said.name, silent.name, titled.name},
+            ("terminated", False): {ended.name},
+            ("waiting", None): set(),
+        }
+        for (state, empty), expected in cases.items():
+            assert {row.name for row in catalog.rows(state=state, empty=empty)} == expected
+            assert catalog.count(state=state, empty=empty) == len(expected)
+        silent.say("hello")
+        catalog.refresh()
+        assert catalog.count(empty=True) == 0
+        shelf.assert_matches_fresh_index()
+
     def test_find_prefers_the_exact(self, shelf: CatalogFixture) -> None:
         """An exact name or id is the only result, also if it is a prefix of others."""
         sessions = [shelf.begin().session for _ in range(11)]

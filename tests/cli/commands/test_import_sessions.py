@@ -66,7 +66,7 @@ def test_a_file_is_imported_once(shell, claude):
     assert "claude-code: 1 new session imported; 4 records: 4 shown" in done.out
     again = shell("import", str(claude))
     assert (again.code, again.out) == (0, "1 file: unchanged since the last import\n")
-    shown = shell("show", "claude-code_user_1").out
+    shown = shell("show", "claude-code_repo_1").out
     assert "List the files" in shown
     assert "There is a.txt." in shown
 
@@ -77,7 +77,7 @@ def test_a_file_that_has_grown(shell, claude):
     claude.write_bytes(jsonl(*RECORDS))
     done = shell("import", str(claude))
     assert "grown" in done.out
-    session = Session(open_store(str(shell.store)), "claude-code_user_1")
+    session = Session(open_store(str(shell.store)), "claude-code_repo_1")
     assert [row.text for row in session.transcript() if row.kind == "reply"] == ["I look.", "There is a.txt."]
     assert [row.status for row in session.transcript() if row.kind == "call"] == ["ok"]
 
@@ -166,7 +166,7 @@ def test_what_has_no_number_is_not_counted(shell):
     lost = meta(history_base={"thread_id": CHILD, "end_ordinal_exclusive": 3})
     (shell.store.parent / "rollout.jsonl").write_bytes(jsonl(lost, user("Go"), answer("Done.")))
     report = shell("import", str(shell.store.parent / "rollout.jsonl"), "--report")
-    shown = shell("show", "codex_user_1")
+    shown = shell("show", "codex_repo_1")
     assert "which was not found" in report.out
     assert "history_base not imported: the history before this file" in shown.out
     assert "0 ×" not in report.out + shown.out
@@ -178,10 +178,10 @@ def test_a_document_of_an_import_begins_with_the_conversation(shell):
     records = (meta(), rules, turn_context(), user("Go"), answer("Done."))
     (shell.store.parent / "rollout.jsonl").write_bytes(jsonl(*records))
     shell("import", str(shell.store.parent / "rollout.jsonl"))
-    document = shell("export", "codex_user_1", "-f", "md").out
+    document = shell("export", "codex_repo_1", "-f", "md").out
     headings = [line.partition(" · ")[0] for line in document.splitlines() if line.startswith("## ")]
     assert headings == ["## User", "## Assistant (gpt-5)", "## codex:developer", "## model"]
-    assert document.endswith("*3 records without text are left out: `wakelog show --full codex_user_1`*\n")
+    assert document.endswith("*3 records without text are left out: `wakelog show --full codex_repo_1`*\n")
 
 
 def test_an_own_log_is_imported_as_itself(shell, story, tmp_path):
@@ -211,24 +211,68 @@ def test_wake_all_leaves_imported_sessions_alone(shell, claude):
     """An unanswered prompt and an open call of another agent start nothing."""
     claude.write_bytes(jsonl(*RECORDS[:2]))
     shell("import", str(claude))
-    before = (shell.store / "claude-code_user_1.jsonl").read_bytes()
+    before = (shell.store / "claude-code_repo_1.jsonl").read_bytes()
     done = shell("wake", "--all")
     assert "imported from another agent" in done.out + done.err
-    assert (shell.store / "claude-code_user_1.jsonl").read_bytes() == before
+    assert (shell.store / "claude-code_repo_1.jsonl").read_bytes() == before
+
+
+def _command(number, parent, name, arguments=""):
+    text = f"<command-name>{name}</command-name>\n<command-message>x</command-message>"
+    return _record(number, "user", parent, f"{text}\n<command-args>{arguments}</command-args>")
+
+
+def _row(shell):
+    (row,) = shell("ls", "--json").rows
+    return row
+
+
+def test_a_session_that_ended_with_a_command_is_idle(shell, claude):
+    """ST-4: nothing answers `/exit`."""
+    claude.write_bytes(jsonl(*RECORDS, _command(5, 4, "/exit")))
+    shell("import", str(claude))
+    assert (_row(shell)["state"], _row(shell)["prompt"]) == ("idle", "List the files")
+
+
+def test_a_session_that_began_with_a_command_is_known_by_it(shell, claude):
+    """ST-4: by its arguments, or by the first prompt after a command without any; the growth of a log changes that."""
+    claude.write_bytes(jsonl(_command(1, None, "/clear")))
+    shell("import", str(claude))
+    assert _row(shell)["prompt"] == "/clear"
+    claude.write_bytes(jsonl(_command(1, None, "/clear"), _record(2, "user", 1, "List the files")))
+    shell("import", str(claude))
+    assert _row(shell)["prompt"] == "List the files"
+    claude.write_bytes(jsonl(_command(1, None, "/clear"), _record(2, "user", 1, "List the files"), RECORDS[3]))
+    shell("import", str(claude))
+    assert _row(shell)["prompt"] == "List the files"
+
+
+def test_a_command_with_arguments_is_kept(shell, claude):
+    """ST-4: it says what the session is about."""
+    claude.write_bytes(jsonl(_command(1, None, "/review", "pull request 12"), _record(2, "user", 1, "Go on")))
+    shell("import", str(claude))
+    assert _row(shell)["prompt"] == "/review pull request 12"
+    assert "/review pull request 12" in shell("ls").out
+
+
+def test_the_name_of_an_imported_session_has_its_project(shell, claude):
+    """ST-4: the sender is the same for all of them, so the folder stands in its place."""
+    shell("import", str(claude))
+    assert (_row(shell)["name"], _row(shell)["sender"]) == ("claude-code_repo_1", "user")
 
 
 def test_hostile_text(shell, claude):
     """Law 13: ids, paths and records of other agents reach the terminal without control characters."""
     claude.write_bytes(jsonl(*RECORDS, {"type": EVIL, "sessionId": EVIL}) + b'{"evil \x1b[2J')
     done = shell("import", str(claude), "--report")
-    for text in (done.out, done.err, shell("show", "claude-code_user_1").out, shell("ls").out):
+    for text in (done.out, done.err, shell("show", "claude-code_repo_1").out, shell("ls").out):
         assert "\x1b" not in text
         assert "\u202e" not in text
 
 
 def test_the_session_says_where_it_comes_from(shell, claude):
     shell("import", str(claude))
-    log = [json.loads(line) for line in (shell.store / "claude-code_user_1.jsonl").read_bytes().splitlines()]
+    log = [json.loads(line) for line in (shell.store / "claude-code_repo_1.jsonl").read_bytes().splitlines()]
     assert (log[1]["customType"], log[1]["data"]["tool"], log[1]["data"]["session"]) == (
         "wakelog:import",
         "claude-code",
@@ -250,12 +294,12 @@ def test_show_says_where_a_session_comes_from_and_what_is_not_in_it(shell, claud
     """ST-9: the account of the import is a part of the session."""
     claude.write_bytes(jsonl(*RECORDS) + b"torn\n")
     shell("import", str(claude))
-    lines = shell("show", "claude-code_user_1").out.splitlines()
+    lines = shell("show", "claude-code_repo_1").out.splitlines()
     assert lines[2].startswith("imported from claude-code")
     assert "records are entries" in lines[2]
     assert lines[3].strip().startswith(f"line {len(RECORDS) + 1} not imported: not JSON")
     assert "wakelog:import" not in "\n".join(lines)
-    assert "wakelog:import" in shell("show", "claude-code_user_1", "--full").out
+    assert "wakelog:import" in shell("show", "claude-code_repo_1", "--full").out
 
 
 def test_an_import_counts_redacted_secrets_and_replaces_what_they_name(shell, claude, monkeypatch):
@@ -273,7 +317,7 @@ def test_an_import_counts_redacted_secrets_and_replaces_what_they_name(shell, cl
     assert [row["redacted"] for row in dry] == [{}]
     done = shell("import", str(claude))
     assert "; 3 secrets redacted: 2 assignment, 1 known-value\n" in done.out
-    assert secret.encode() not in (shell.store / "claude-code_user_1.jsonl").read_bytes()
-    assert shell("show", "claude-code_user_1", "--json").rows[-1]["counts"] == counts
+    assert secret.encode() not in (shell.store / "claude-code_repo_1.jsonl").read_bytes()
+    assert shell("show", "claude-code_repo_1", "--json").rows[-1]["counts"] == counts
     claude.write_bytes(claude.read_bytes() + jsonl(_record(3, "user", 2, f"Again ADMIN_TOKEN={secret}")))
     assert [row["redacted"] for row in shell("import", str(claude), "--json").rows] == [{"assignment": 1}]

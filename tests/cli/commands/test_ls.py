@@ -2,10 +2,13 @@
 
 import shlex
 import shutil
+from typing import get_args
 from urllib.parse import urlsplit
 
 import pytest
 
+from wakelog.cli.commands.ls import STATES
+from wakelog.projections.overview import SessionStateName
 from wakelog.session import Session
 from wakelog.stores.sqlite import SqliteStore
 
@@ -58,7 +61,7 @@ def test_ls_says_how_many_more_there_are(three):
 def test_the_suggested_limit_grows_in_steps(shell, store):
     """The next limit is at most ten times as large, so that no hint prints thousands of rows at once."""
     for _ in range(12):
-        Session.create(store, agent="crab", sender="user")
+        Session.create(store, agent="crab", sender="user").say("hi")
     assert shell("ls", "--limit", "1").err == "wakelog: 11 more sessions; `--limit 10` shows more\n"
     assert shell("ls", "--limit", "2").err == "wakelog: 10 more sessions; `--limit 12` shows all\n"
 
@@ -159,8 +162,50 @@ def test_ls_shows_running_sessions(shell, store):
     session = Session.create(store, agent="crab", sender="user")
     lease = session.acquire("a worker", ttl_s=60)
     assert [row["state"] for row in shell("ls", "--json").rows] == ["running"]
+    assert [row["state"] for row in shell("ls", "--state", "running", "--json").rows] == ["running"]
+    assert shell("ls", "--state", "idle", "--json").rows == []
     session.release(lease)
-    assert [row["state"] for row in shell("ls", "--json").rows] == ["idle"]
+    assert [row["state"] for row in shell("ls", "--all", "--json").rows] == ["idle"]
+    assert shell("ls", "--state", "running", "--json").rows == []
+
+
+def test_ls_of_one_state(three, store):
+    """ST-4: sessions in a state, page by page; the states are those of the overview."""
+    Session(store, "crab_user_1").end(force=True)
+    assert names(three("ls", "--state", "terminated", "--json")) == ["crab_user_1"]
+    first = three("ls", "--state", "pending", "--limit", "1", "--json")
+    assert names(first) == ["dove_user_1"]
+    assert names(next_page(three, first)) == ["crab_user_2"]
+    shown = three("ls", "--state", "pending", "--limit", "1")
+    assert shown.err == "wakelog: more sessions; `--limit 10` shows more\n"
+    assert three("ls", "--state", "failed").out == ""
+    assert three("ls", "--state", "asleep").code == 2
+    assert set(STATES) == {*get_args(SessionStateName), "inaccessible", "unknown"}
+
+
+def test_ls_leaves_out_empty_sessions(three, store):
+    """ST-4: nothing was said in them; a note counts them, `--all` shows them, and no row is blank."""
+    Session.create(store, agent="idler", sender="user")
+    answer = three("ls")
+    assert "idler" not in answer.out
+    assert answer.err == "wakelog: 1 empty session left out; `--all` shows all\n"
+    assert three("ls", "--agent", "idler").err.startswith("wakelog: 1 empty session; `--all` shows all")
+    assert three("ls", "--agent", "idler", "--all").out.split()[-1] == "(empty)"
+    assert {row["agent"] for row in three("ls", "--all", "--json").rows} == {"crab", "dove", "idler"}
+    three("rename", "idler_user_1", "for later")
+    assert "for later" in three("ls").out
+
+
+def test_ls_shows_agent_and_project(three, store):
+    """ST-4: the folder's name is stored text: it is shown safely, and the columns fit the terminal."""
+    Session.create(store, agent="crab", sender="user", cwd="/home/ada/evil\x1b[31m\u202eproject/.worktrees/2").say("hi")
+    lines = three.terminal("ls", columns=60, env={"NO_COLOR": "1"}).out.splitlines()
+    assert lines[0].split()[:4] == ["NAME", "AGENT", "PROJECT", "STATE"]
+    assert max(len(line) for line in lines) <= 60
+    shown = three("ls").out
+    assert "evil" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
 
 
 def test_only_attached_sessions_on_the_page_cost_a_look(three, store, monkeypatch):

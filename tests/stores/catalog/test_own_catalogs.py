@@ -60,7 +60,7 @@ def test_a_catalog_of_an_earlier_version_is_rebuilt(own):
     """Law 2, ST-5: its tables are created anew, and the logs are not changed."""
     own.talk(2)
     own.assert_matches_fresh_index()
-    own.rig.run("ALTER TABLE {s}entries DROP COLUMN seq")
+    own.rig.run("ALTER TABLE {s}sessions DROP COLUMN state")
     own.rig.run(f"UPDATE {{s}}catalog SET version = {CATALOG_VERSION - 1}")
     for shelf in (again(own), own):
         shelf.assert_matches_fresh_index()

@@ -35,8 +35,8 @@ TARGETS = ("claude-code", "codex", "pi", "opencode", "gemini", "goose", "aider",
     wakelog export crab_user_3 -f bundle -o session.wakelog
     wakelog export crab_user_3:12 -f md -o until-12.md
     wakelog export crab_user_3 --to claude-code -o session.jsonl
+    wakelog export crab_user_3 --json | jq .title
     """,
-    json=False,
 )
 @session_argument
 @click.option("-f", "--format", "shape", type=click.Choice(["jsonl", "md", "json", "bundle"]), help="[default: jsonl]")
@@ -48,10 +48,13 @@ def export(
 ) -> None:
     """Export a session as JSONL, Markdown or JSON, or for another agent.
 
-    jsonl is the log itself, json one document, md one branch for people to read, bundle one file with the log, its
-    blobs and the sessions it needs, which `wakelog show`, `verify`, `replay` and `copy` open. With --to, what the other
-    format cannot hold is reported; `wakelog handoff` writes such a session into the tool's own place.
+    jsonl is the log itself, json (or --json) one document, md one branch for people to read, bundle one file with the
+    log, its blobs and the sessions it needs, which `wakelog show`, `verify`, `replay` and `copy` open. With --to, what
+    the other format cannot hold is reported; `wakelog handoff` writes such a session into the tool's own place.
     """
+    if shared.json and (target is not None or shape not in (None, "json")):
+        raise UsageError("--json is the format json", hint="leave out --json, or --format and --to")
+    shape = "json" if shared.json else shape
     address = find_session(shared.store_url, session, at)
     if target is not None:
         if shape is not None or address.entry is not None:

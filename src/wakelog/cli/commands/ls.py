@@ -8,6 +8,7 @@ the command with the cursor for programs.
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from wakelog.cli.ui.quantities import age_text, now_ms, plural
 from wakelog.cli.ui.safe_text import first_line, json_line, visible
 from wakelog.cli.ui.terminal import Cell, Column, TerminalStyle, style_of, table, wrap
 from wakelog.errors import UsageError
+from wakelog.log.session_names import project_of
 from wakelog.ports.catalogs import SearchHit, SessionRow
 from wakelog.ports.stores import Store
 from wakelog.stores.catalog.query import resolve_folders
@@ -43,6 +45,9 @@ _STATES = {
     "inaccessible": "bad",
     "unknown": "bad",
 }
+STATES = (*_STATES, "idle", "dormant", "terminated")
+"""The states that a list can be restricted to."""
+_PAGE_ROWS = 200
 # In these states a session is not run, or its log cannot say whether it is.
 _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
@@ -53,6 +58,7 @@ _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
     examples="""
     wakelog ls
     wakelog ls --agent crab --cwd .
+    wakelog ls --state interrupted
     wakelog ls --all --limit 100
     wakelog ls --limit 100 --after CURSOR
     wakelog ls --json | jq -r 'select(.state == "interrupted") | .name'
@@ -65,8 +71,9 @@ _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 @click.option("--agent", metavar="NAME", help="Only sessions of this agent.")
 @click.option("--sender", metavar="NAME", help="Only sessions of this sender.")
 @click.option("--cwd", metavar="DIR", help="Only sessions that work in this folder.")
+@click.option("--state", type=click.Choice(STATES), metavar="STATE", help="Only sessions in this state.")
 @click.option("--archived", "which", flag_value="archived", help="Only archived sessions.")
-@click.option("--all", "which", flag_value="all", help="Archived sessions too.")
+@click.option("--all", "which", flag_value="all", help="Archived and empty sessions too.")
 def ls(
     shared: SharedOptions,
     limit: int | None,
@@ -74,30 +81,51 @@ def ls(
     agent: str | None,
     sender: str | None,
     cwd: str | None,
+    state: str | None,
     which: str | None,
 ) -> None:
-    """List sessions, newest first."""
+    """List sessions, newest first. Sessions in which nothing was said are left out."""
     place = StoreLocation(shared.store_url)
     filters: dict[str, Any] = {
         "archived": {"archived": True, "all": None}.get(which or "", False),
         "agent": agent,
         "sender": sender,
         "cwd": os.path.abspath(cwd) if cwd is not None else None,
+        "empty": None if which == "all" or state is not None else False,
     }
     if limit is None and sys.stdout.isatty() and not shared.json:
         limit = _SHOWN_ON_TERMINAL
-    rows = [_with_state(place.store, row) for row in place.catalog.rows(limit=limit, after=after, **filters)]
+    if state is not None:
+        found = list(islice(_in_state(place, state, after, filters), None if limit is None else limit + 1))
+        rows, more = found[:limit], len(found[limit or len(found) :])
+    else:
+        rows = [_with_state(place.store, row) for row in place.catalog.rows(limit=limit, after=after, **filters)]
+        more = place.catalog.count(after=rows[-1].cursor, **filters) if rows and len(rows) == limit else 0
     if shared.json:
         put_bytes(b"".join(map(json_line, rows)))
     else:
         _draw(style_of(shared.color), rows)
-    more = place.catalog.count(after=rows[-1].cursor, **filters) if rows and len(rows) == limit else 0
     if more and shared.json:
-        options = {"limit": limit, "agent": agent, "sender": sender, "cwd": cwd, **({which: True} if which else {})}
-        note(f"{plural(more, 'more session')}; `{_next_page('ls', options, rows[-1].cursor)}` shows the next")
+        options = {"limit": limit, "agent": agent, "sender": sender, "cwd": cwd, "state": state}
+        options |= {which: True} if which else {}
+        note(f"{_count_text(more, state)}; `{_next_page('ls', options, rows[-1].cursor)}` shows the next")
+    elif more and state is not None:
+        note(f"{_count_text(more, state)}; `--limit {len(rows) * _LIMIT_FACTOR}` shows more")
     elif more:
         note(f"{plural(more, 'more session')}; {_larger_limit_hint(len(rows), more)}")
-    _note_missing_rows(place, rows, filters, after)
+    _note_missing_rows(place, rows, filters, after, is_whole=not more)
+
+
+def _in_state(place: StoreLocation, state: str, after: str | None, filters: Mapping[str, Any]) -> Iterator[SessionRow]:
+    """Yield the sessions in a state. The catalog does not know which are running, so all attached ones are examined."""
+    known = None if state == "running" else state
+    while page := place.catalog.rows(limit=_PAGE_ROWS, after=after, state=known, **filters):
+        yield from (row for row in (_with_state(place.store, row) for row in page) if row.state == state)
+        after = page[-1].cursor
+
+
+def _count_text(more: int, state: str | None) -> str:
+    return "more sessions" if state is not None else plural(more, "more session")
 
 
 def _larger_limit_hint(shown: int, more: int) -> str:
@@ -128,6 +156,8 @@ def _with_state(store: Store, row: SessionRow) -> SessionRow:
 def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     columns = (
         Column("NAME", shrinks=True, max_width=40),
+        Column("AGENT", shrinks=True, max_width=16),
+        Column("PROJECT", shrinks=True, max_width=20),
         Column("STATE", shrinks=True),
         Column("ENTRIES", right=True),
         Column("UPDATED", right=True),
@@ -139,14 +169,21 @@ def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
 
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
-    title = (first_line(row.title), "") if row.title else (first_line(row.prompt), "dim")
+    title = (first_line(row.title), "") if row.title else (first_line(row.prompt) or _no_title(row), "dim")
     return [
         (visible(row.name), "name"),
+        (first_line(row.agent), "dim"),
+        (first_line(project_of(row.cwd)), "dim"),
         _state_cell(row),
         (str(row.entries), ""),
         (age_text(row.updated, now), "dim"),
         title,
     ]
+
+
+def _no_title(row: SessionRow) -> str:
+    """Return what is shown for a session without a title and a prompt."""
+    return "(empty)" if row.is_empty else "(no prompt)"
 
 
 def _state_cell(row: SessionRow) -> Cell:
@@ -158,13 +195,18 @@ def _state_cell(row: SessionRow) -> Cell:
 
 
 def _note_missing_rows(
-    place: StoreLocation, rows: Sequence[SessionRow], filters: dict[str, Any], after: str | None
+    place: StoreLocation, rows: Sequence[SessionRow], filters: dict[str, Any], after: str | None, *, is_whole: bool
 ) -> None:
-    """Report on stderr why the list is empty, and which sessions are damaged or unreadable."""
+    """Report on stderr why the list is empty or lacks sessions, and which are damaged or unreadable.
+
+    Empty sessions are counted only beside a whole list: counting them takes as long as reading all rows.
+    """
     if not rows and after is not None:
         note("no sessions after this cursor")
     elif not rows:
         note(f"{_why_empty(place, filters)} (in {place.display_url})")
+    elif is_whole and filters["empty"] is False and (empty := place.catalog.count(**{**filters, "empty": True})):
+        note(f"{plural(empty, 'empty session')} left out; `--all` shows all")
     _note_damaged(row.name for row in rows if row.damage)
     note_unread(place.catalog)
 
@@ -172,8 +214,12 @@ def _note_missing_rows(
 def _why_empty(place: StoreLocation, filters: dict[str, Any]) -> str:
     if place.catalog.count(archived=None) == 0:
         return "no session yet; `wakelog chat` creates one"
-    away = place.catalog.count(**{**filters, "archived": True}) if filters["archived"] is False else 0
-    return f"{plural(away, 'archived session')}; `--all` shows all" if away else "no session matches"
+    whole = {**filters, "empty": None}
+    away = place.catalog.count(**{**whole, "archived": True}) if filters["archived"] is False else 0
+    empty = place.catalog.count(**{**whole, "empty": True}) if filters["empty"] is False else 0
+    parts = (plural(empty, "empty session") if empty else "", plural(away, "archived session") if away else "")
+    hidden = ", ".join(filter(None, parts))
+    return f"{hidden}; `--all` shows all" if hidden else "no session matches"
 
 
 def _note_damaged(names: Iterable[str]) -> None:

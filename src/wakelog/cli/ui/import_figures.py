@@ -7,7 +7,8 @@ from wakelog.cli.ui.quantities import counted
 from wakelog.cli.ui.safe_text import first_line, visible
 from wakelog.cli.ui.terminal import TerminalStyle
 from wakelog.log.entry import Custom
-from wakelog.projections.session_state import IMPORT_TYPE, IMPORTED_SETTING
+from wakelog.projections.branch_state import IMPORTED_SETTING
+from wakelog.projections.session_state import IMPORT_TYPE
 from wakelog.reading import Log
 
 _LOSSES_SHOWN = 8

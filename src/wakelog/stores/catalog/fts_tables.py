@@ -64,6 +64,7 @@ _ROWS = """
 SELECT row FROM sessions
 WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
   AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
+  AND state IS coalesce(?, state) AND empty IS coalesce(?, empty)
   AND updated_ms <= ? AND (updated_ms < ? OR name > ?)
 ORDER BY updated_ms DESC, name LIMIT ?
 """
@@ -71,6 +72,7 @@ _COUNT = """
 SELECT count(*) FROM sessions
 WHERE archived IS coalesce(?, archived) AND agent IS coalesce(?, agent)
   AND sender IS coalesce(?, sender) AND cwd IS coalesce(?, cwd)
+  AND state IS coalesce(?, state) AND empty IS coalesce(?, empty)
   AND updated_ms <= ? AND (updated_ms < ? OR name > ?)
 """
 _FIND_EXACT = "SELECT row FROM sessions WHERE id = ? OR name = ? ORDER BY updated_ms DESC, name LIMIT ?"
@@ -93,7 +95,7 @@ _MARK_OUTDATED = "UPDATE sessions SET size = -1, changed = -1 WHERE name = ?"
 _LAST_ROWID = "SELECT coalesce(max(rowid), 0) FROM entries"
 _ADD_ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_WORDS = "INSERT INTO words (rowid, text) VALUES (?, ?)"
-_STORE_ROW = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE_ROW = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class FtsTables:
@@ -223,7 +225,7 @@ class FtsTables:
 
 def _filter_values(filters: RowFilters) -> tuple[Any, ...]:
     texts = (None if text is None else storable_text(text) for text in (filters.agent, filters.sender, filters.cwd))
-    return (filters.archived, *texts)
+    return (filters.archived, *texts, filters.state, filters.empty)
 
 
 def _start_values(after: RowPosition | None) -> tuple[int, int, str]:
@@ -261,7 +263,7 @@ def _store_row(db: sqlite3.Connection, key: int, kept: RowUpdate) -> None:
     # Not `INSERT OR REPLACE`: SQLite must be able to undo that statement, and FTS5 flushes all pending data for it.
     _delete_row(db, key)
     values = (key, row.name, stat.size, stat.changed, *texts, origin, row.archived, kept.updated_ms, row.damage)
-    db.execute(_STORE_ROW, (*values, kept.places, msgspec.json.encode(row)))
+    db.execute(_STORE_ROW, (*values, kept.places, row.state, row.is_empty, msgspec.json.encode(row)))
     if kept.bookmark is not None:
         db.execute("INSERT INTO bookmarks VALUES (?, ?)", (key, kept.bookmark))
 

@@ -92,9 +92,11 @@ class Index:
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
+        state: str | None = None,
+        empty: bool | None = None,
     ) -> list[SessionRow]:
         """See `ports.Catalog`."""
-        filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
+        filters, place = RowFilters(archived, agent, sender, cwd, state, empty), _row_position(after)
         rows_max = None if limit is None else max(0, min(limit, _LIMIT_MAX))
         return self._query(lambda tables: [_row_decoder.decode(row) for row in tables.rows(filters, place, rows_max)])
 
@@ -106,9 +108,11 @@ class Index:
         agent: str | None = None,
         sender: str | None = None,
         cwd: str | None = None,
+        state: str | None = None,
+        empty: bool | None = None,
     ) -> int:
         """See `ports.Catalog`."""
-        filters, place = RowFilters(archived, agent, sender, cwd), _row_position(after)
+        filters, place = RowFilters(archived, agent, sender, cwd, state, empty), _row_position(after)
         return self._query(lambda tables: tables.count(filters, place))
 
     def find(self, ref: str) -> list[SessionRow]:

@@ -8,6 +8,7 @@ the whole log.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -15,7 +16,7 @@ import msgspec
 
 from wakelog.errors import WakelogError
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.content import Prompt, Reply, ToolCall, Usage
+from wakelog.log.content import JsonObject, Note, Prompt, Reply, ToolCall, Usage
 from wakelog.log.entry import (
     Body,
     CarriedState,
@@ -36,6 +37,7 @@ from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Tree
 from wakelog.ports.catalogs import SessionRow
 from wakelog.ports.stores import SessionStat, Store
+from wakelog.projections.branch_state import IMPORTED_SETTING
 from wakelog.projections.overview import Overview
 from wakelog.projections.pending import open_tool_calls
 from wakelog.projections.session_state import SessionState, build_carried_state
@@ -59,7 +61,7 @@ def _strip_value(value: Body) -> Body:
             light = strip_state(state) if state is not None else None
             return msgspec.structs.replace(value, summary="", usage=None, state=light)
         case SessionHeader():
-            return msgspec.structs.replace(value, settings={})
+            return msgspec.structs.replace(value, settings=_kept_settings(value.settings))
         case Custom():
             return msgspec.structs.replace(value, data=None, content=())
         case Queued():
@@ -77,9 +79,15 @@ def strip_state(state: CarriedState) -> CarriedState:
     """Return the carried state of a compaction without the fields that no index row shows."""
     queue = tuple(msgspec.structs.replace(queued, message=None) for queued in state.queue)
     open_outcomes = tuple(outcome for outcome in state.unknown_outcomes if outcome.answer_id is None)
+    settings = _kept_settings(state.settings)
     return msgspec.structs.replace(
-        state, settings={}, context=None, usage=Usage(), queue=queue, unknown_outcomes=open_outcomes
+        state, settings=settings, context=None, usage=Usage(), queue=queue, unknown_outcomes=open_outcomes
     )
+
+
+def _kept_settings(settings: JsonObject) -> JsonObject:
+    """Return the settings that a row depends on: which tool a session was imported from."""
+    return {key: settings[key] for key in settings if key == IMPORTED_SETTING}
 
 
 _HASH_BYTES = 8
@@ -162,6 +170,8 @@ def _contains_hash(known: bytes, key: bytes) -> bool:
 
 
 PROMPT_MAX_CHARS = 200
+# The name of a command and its arguments, in the text of a note.
+_COMMAND_PARTS = re.compile(r"<command-(?:name|args)>([^<]*)")
 # How much of the end of a log is read for a row without a summary.
 _END_LINES = 256
 _END_BYTES = 1024 * 1024
@@ -291,10 +301,29 @@ def _add_line(end: _LogEnd, raw: bytes) -> bool:
 
 
 def prompt_preview(value: Body) -> str:
-    """Return the start of a prompt on one line, at most `PROMPT_MAX_CHARS` characters; empty for any other entry."""
-    if not isinstance(value, Message) or not isinstance(value.message, Prompt):
-        return ""
-    return " ".join(value.message.text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
+    """Return the start of a prompt on one line, at most `PROMPT_MAX_CHARS` characters; empty for any other entry.
+
+    A command that an imported session records as a note, such as `/review 12`, counts as a prompt.
+    """
+    match value:
+        case Message(message=Prompt(text=text)):
+            return _preview(text)
+        case Message(message=Note(custom_type=kind, text=text)) if kind.endswith(":command"):
+            return _preview(" ".join(_COMMAND_PARTS.findall(text[: 8 * PROMPT_MAX_CHARS])))
+    return ""
+
+
+def first_preview(known: str, value: Body) -> str:
+    """Return the preview of the first prompt: `known`, unless it is empty or a command without arguments.
+
+    `/clear` says less than the prompt after it, `/review 12` says more.
+    """
+    is_bare_command = known.startswith("/") and " " not in known
+    return (prompt_preview(value) or known) if is_bare_command or not known else known
+
+
+def _preview(text: str) -> str:
+    return " ".join(text[: 8 * PROMPT_MAX_CHARS].split())[:PROMPT_MAX_CHARS]
 
 
 # ── the compaction of a bookmark ─────────────────────────────────────────────────────────────────

@@ -27,13 +27,13 @@ from wakelog.projections.session_state import carried_state_of, session_state
 from wakelog.reading import ANCESTORS_MAX
 from wakelog.stores.catalog.rows import (
     Bookmark,
+    first_preview,
     hash_id,
     hash_ids,
     line_digest,
     lossless_compaction,
     make_bookmark,
     make_row,
-    prompt_preview,
     strip_state,
     strip_text,
     tree_from_bookmark,
@@ -113,8 +113,8 @@ class LogSummarizer:
             return []
         if entries:
             self._place = (line.offset, line_digest(line.raw))
-        for entry in entries if not self._prompt else ():
-            self._prompt = self._prompt or prompt_preview(entry.value)
+        for entry in entries:
+            self._prompt = first_preview(self._prompt, entry.value)
         return entries
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
@@ -389,12 +389,12 @@ class StreamSummarizer:
         self._is_orderly = self._is_orderly and is_next
         if self._session is None and isinstance(value, SessionHeader):
             self._session = value
-        self._prompt = self._prompt or prompt_preview(value)
+        self._prompt = first_preview(self._prompt, value)
         self._known += hash_id(entry.id)
         self._last = entry
 
     def _take_inherited(self, node: Entry) -> None:
-        self._inherited = self._inherited or prompt_preview(node.value)
+        self._inherited = first_preview(self._inherited, node.value)
         self._known += hash_id(node.id)
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:

@@ -105,6 +105,8 @@ class RowFilters(msgspec.Struct, frozen=True):
     agent: str | None = None
     sender: str | None = None
     cwd: str | None = None
+    state: str | None = None
+    empty: bool | None = None
 
 
 class CatalogTables(Protocol):

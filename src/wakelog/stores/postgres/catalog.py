@@ -60,12 +60,12 @@ _COPY_ENTRIES = """
 COPY wakelog.entries (name, place, id, type, tools, timestamp, time_ms, mark, seq, text, folded, words) FROM STDIN
 """
 _STORE_ROW = """
-INSERT INTO wakelog.sessions VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+INSERT INTO wakelog.sessions VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (name) DO UPDATE SET
   size = excluded.size, changed = excluded.changed, id = excluded.id, agent = excluded.agent,
   sender = excluded.sender, cwd = excluded.cwd, origin = excluded.origin, archived = excluded.archived,
-  updated_ms = excluded.updated_ms, damage = excluded.damage, places = excluded.places, row = excluded.row,
-  bookmark = excluded.bookmark
+  updated_ms = excluded.updated_ms, damage = excluded.damage, places = excluded.places,
+  state = excluded.state, empty = excluded.empty, row = excluded.row, bookmark = excluded.bookmark
 """
 _FROM_FILTERED = """
 FROM wakelog.sessions
@@ -73,6 +73,8 @@ WHERE (%(archived)s::boolean IS NULL OR archived = %(archived)s)
   AND (%(agent)s::text IS NULL OR agent = %(agent)s)
   AND (%(sender)s::text IS NULL OR sender = %(sender)s)
   AND (%(cwd)s::text IS NULL OR cwd = %(cwd)s)
+  AND (%(state)s::text IS NULL OR state = %(state)s)
+  AND (%(empty)s::boolean IS NULL OR empty = %(empty)s)
   AND updated_ms <= %(updated_ms)s AND (updated_ms < %(updated_ms)s OR name > %(name)s)
 """
 _ROWS = f"SELECT row {_FROM_FILTERED} ORDER BY updated_ms DESC, name LIMIT %(limit)s::bigint"
@@ -93,7 +95,7 @@ FROM unnest(ARRAY['wakelog.catalog', 'wakelog.sessions', 'wakelog.entries']) AS 
 # Whether the tables have a column that earlier versions did not have.
 _TABLES_ARE_CURRENT = """
 SELECT EXISTS (
-  SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.entries') AND attname = 'seq' AND NOT attisdropped)
+  SELECT FROM pg_attribute WHERE attrelid = to_regclass('wakelog.sessions') AND attname = 'state' AND NOT attisdropped)
 """
 _TRUNCATE = "TRUNCATE wakelog.sessions, wakelog.entries"
 _NO_PENDING_WORDS = "ALTER INDEX IF EXISTS wakelog.entries_by_words SET (fastupdate = off)"
@@ -297,8 +299,8 @@ def _row_values(kept: RowUpdate) -> tuple[Any, ...]:
     row, stat = kept.row, kept.due.stat
     texts = (storable_text(row.id), storable_text(row.agent), storable_text(row.sender), storable_text(row.cwd))
     origin = storable_text(row.origin) if row.origin is not None else None
-    state = (row.archived, kept.updated_ms, row.damage, kept.places, msgspec.json.encode(row), kept.bookmark)
-    return (row.name, stat.size, stat.changed, *texts, origin, *state)
+    counts = (row.archived, kept.updated_ms, row.damage, kept.places, row.state, row.is_empty)
+    return (row.name, stat.size, stat.changed, *texts, origin, *counts, msgspec.json.encode(row), kept.bookmark)
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
@@ -313,7 +315,7 @@ def _filter_values(filters: RowFilters, after: RowPosition | None) -> dict[str, 
     start = {"updated_ms": after.updated_ms, "name": after.name} if after else {"updated_ms": _TIME_MS_MAX, "name": ""}
     texts = {"agent": filters.agent, "sender": filters.sender, "cwd": filters.cwd}
     clean = {key: text if text is None else storable_text(text) for key, text in texts.items()}
-    return {"archived": filters.archived, **clean, **start}
+    return {"archived": filters.archived, "state": filters.state, "empty": filters.empty, **clean, **start}
 
 
 def _scalar(connection: Connection, question: LiteralString) -> Any:

@@ -18,6 +18,8 @@ CREATE TABLE wakelog.sessions (
   updated_ms bigint NOT NULL,
   damage     bigint NOT NULL,
   places     bigint NOT NULL,
+  state      text COLLATE "C" NOT NULL,
+  empty      boolean NOT NULL,
   row        bytea NOT NULL,
   bookmark   bytea
 );

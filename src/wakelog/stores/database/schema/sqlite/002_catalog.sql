@@ -18,6 +18,8 @@ CREATE TABLE sessions (
   updated_ms INTEGER NOT NULL,
   damage     INTEGER NOT NULL,
   places     INTEGER NOT NULL,
+  state      TEXT NOT NULL,
+  empty      INTEGER NOT NULL,
   row        BLOB NOT NULL
 );
 CREATE INDEX sessions_seen ON sessions (name, size, changed);
