@@ -9,8 +9,9 @@ from wakelog.app.approvals import allow_always, decide_question
 from wakelog.app.event_loop import contact_no_servers
 from wakelog.app.settings import Overrides, apply_settings
 from wakelog.decide.policy import Policy, policy_in_force
-from wakelog.log.content import ToolCall
-from wakelog.log.entry import Attention, ContextEntry, InstructionSource
+from wakelog.forking import fork
+from wakelog.log.content import Prompt, Reply, ToolCall
+from wakelog.log.entry import Attention, ContextEntry, InstructionSource, Message
 from wakelog.projections.branch_state import branch_state
 from wakelog.projections.pending import OpenToolCall
 from wakelog.questions import Question
@@ -272,3 +273,80 @@ def test_other_agents_stay_when_tools_change(shell, mine):
     mine("")
     shell("run", "-s", "agent_user_1", "--tools", "agent", "And?")
     assert exact_context(shell)["tools"] == before
+
+
+# ── imported sessions ────────────────────────────────────────────────────────────────────────────
+
+
+def imported(store, *, provider="openrouter", model="kimi-k2", agent="codex"):
+    """Create a session as an import does."""
+    session = Session.create(store, agent=agent, settings={"imported": "codex"})
+    session.append(Message(message=Prompt(content="Fix it.")))
+    session.append(Message(message=Reply(content="Fixed.", model=model, provider=provider)))
+    return session
+
+
+def test_an_import_continues_with_the_model_and_tools_of_the_configuration(shell, mine, store, script, monkeypatch):
+    """Law 2, ST-9: a model that cannot be called here is replaced by the configured one; one line says so."""
+    monkeypatch.delenv("WAKELOG_MODEL")
+    model = script({"text": "One."}, {"text": "Two."})
+    mine(f"model = '{model}'\n[agents.agent]\nsystem = 'Be brief.'\ntools = ['read']\n")
+    name = imported(store).name
+    answer = shell("run", "-s", name, "Go on.")
+    assert answer.code == 0
+    notice = f'the model "openrouter:kimi-k2" is not configured here: {name} continues with {model}'
+    assert [line for line in answer.err.splitlines() if "configur" in line] == [f"wakelog: {notice}"]
+    rows = entries(shell, name)
+    (change,) = [row for row in rows if row["type"] == "model_change"]
+    assert f"{change['provider']}:{change['model']}" == model
+    assert (exact_context(shell, name)["system"], context(shell, name)["environment"]["provider"]) == (
+        "Be brief.",
+        "scripted",
+    )
+    assert [tool["name"] for tool in exact_context(shell, name)["tools"]] == ["read"]
+    again = shell("run", "-s", name, "And on.")
+    assert (again.code, "configured" in again.err) == (0, False)
+    assert [row["type"] for row in entries(shell, name)].count("context") == 1
+
+
+def test_a_fork_of_an_import_continues_like_it(shell, store):
+    """ST-9: the fork has the history of another agent too."""
+    name = fork(imported(store)).name
+    answer = shell("run", "-s", name, "Go on.")
+    assert (answer.code, f"{name} continues with demo" in answer.err) == (0, True)
+
+
+def test_an_import_keeps_a_model_that_is_configured(shell, store):
+    """ST-9: the recorded model continues the session where it can be called, and so does a requested one."""
+    own = imported(store, provider="demo", model="demo").name
+    answer = shell("run", "-s", own, "Go on.")
+    assert (answer.code, "configured" in answer.err) == (0, False)
+    chosen = imported(store, agent="pi").name
+    answer = shell("run", "-s", chosen, "--model", "demo", "Go on.")
+    assert (answer.code, "configured" in answer.err) == (0, False)
+
+
+def test_an_import_without_a_configured_model_is_refused(shell, store, monkeypatch):
+    """ST-9: nothing is written, and the error says how to choose a model."""
+    monkeypatch.delenv("WAKELOG_MODEL")
+    session = imported(store)
+    before = session.last_seq
+    answer = shell("run", "-s", session.name, "Go on.")
+    assert (answer.code, "no model is set" in answer.err) == (2, True)
+    assert Session(store, session.name).last_seq == before
+
+
+def test_a_pending_import_is_woken_with_the_configured_model(shell, store):
+    """ST-9: `wake` of an imported session that ends in a prompt."""
+    session = imported(store)
+    session.append(Message(message=Prompt(content="And now?")))
+    answer = shell("wake", session.name)
+    assert (answer.code, f"{session.name} continues with demo" in answer.err) == (0, True)
+
+
+def test_a_program_s_own_session_keeps_its_model(shell, store):
+    """Law 2: only an imported session gets another model; one that was not imported names what it needs."""
+    session = Session.create(store, agent="own", provider="openrouter", model="kimi-k2")
+    session.append(Message(message=Prompt(content="Go.")))
+    answer = shell("run", "-s", session.name, "Go on.")
+    assert (answer.code, "openrouter" in answer.err) == (2, True)

@@ -97,4 +97,12 @@ IN_IMPORTS = (
         "ZeroDivisionError",
         ("tests/exchange/test_files.py::test_a_cell_that_cannot_be_read_does_not_stop_the_others",),
     ),
+    Mutant(
+        "an imported session keeps a model that cannot be called",
+        "ST-9",
+        "app/settings.py::_plan_unconfigured_session",
+        "IMPORTED_SETTING not in state.settings",
+        "True",
+        ("tests/app/test_settings.py::test_a_fork_of_an_import_continues_like_it",),
+    ),
 )

@@ -27,7 +27,8 @@ from wakelog.log.entry import ContextEntry, ModelChange
 from wakelog.ports.runtime import Tool
 from wakelog.ports.stores import Store
 from wakelog.projections.branch_state import BranchState, branch_state
-from wakelog.providers import check_provider_name, split_model
+from wakelog.projections.session_state import IMPORTED_SETTING
+from wakelog.providers import check_provider_name, format_model, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.redaction.redactor import redact, redact_value
 from wakelog.runtime.checks import check_files, check_store_files, needs_model
@@ -162,10 +163,33 @@ def _plan_new_session(
 def _plan_unconfigured_session(
     session: Session, state: BranchState, overrides: Overrides, *, quiet: bool = False
 ) -> ModelAndPlan:
-    """Like `_plan_new_session`, for an existing session that was never run and has no settings yet."""
+    """Like `_plan_new_session`, for an existing session that has no settings yet: never run here, or imported.
+
+    An imported session continues with its model if that is configured here, else with the configured one, which is
+    said in a notice. An agent of that name that is not configured is the default agent.
+    """
     header = session.tree.header
-    model = f"{state.provider}:{state.model}" if state.provider and state.model else ""
-    return _plan_new_session(overrides, agent=header.agent or None, cwd=header.cwd, model=model, quiet=quiet)
+    agent, recorded = header.agent or None, f"{state.provider}:{state.model}" if state.provider and state.model else ""
+    if IMPORTED_SETTING not in state.settings:
+        return _plan_new_session(overrides, agent=agent, cwd=header.cwd, model=recorded, quiet=quiet)
+    if agent not in load_config(header.cwd, os.environ).require_valid().agents:
+        agent = None
+    if overrides.model is not None or (recorded and _is_configured(recorded)):
+        return _plan_new_session(overrides, agent=agent, cwd=header.cwd, model=recorded, quiet=quiet)
+    choice, plan = _plan_new_session(overrides, agent=agent, cwd=header.cwd, quiet=quiet)
+    if state.model is not None and not quiet:
+        named = quoted(format_model(state.provider, state.model))
+        notify(f"the model {named} is not configured here: {session.name} continues with {choice.spelled}")
+    return choice, plan
+
+
+def _is_configured(model: str) -> bool:
+    """Return whether a model can be called with the configuration of this machine."""
+    try:
+        check_model_quickly(ModelChoice(*_parse_model(model)))
+    except UsageError:
+        return False
+    return True
 
 
 def _build_agent(overrides: Overrides, plan: AgentPlan, cwd: str, list_tools: ListTools) -> Agent:
@@ -274,10 +298,11 @@ def _with_known_approvals(session: Session, context: ContextEntry, overrides: Ov
 def configure_if_never_run(session: Session, decision: Decision | None) -> None:
     """Append the configured settings of its agent to a session that has none and is about to call a model.
 
-    `new` and `append` make such a session. One that names a model has all it needs, and keeps it.
+    `new`, `append` and `import` make such a session. Another one that names a model has all it needs, and keeps it.
     """
     state, header = branch_state(session.branch()), session.tree.header
-    if state.context is not None or state.model is not None or decision is None or not needs_model(decision):
+    has_own_model = state.model is not None and IMPORTED_SETTING not in state.settings
+    if state.context is not None or has_own_model or decision is None or not needs_model(decision):
         return
     if _configured_model(header.cwd, header.agent or None) is not None:
         with EventLoopRunner() as loop:

@@ -6,6 +6,9 @@ import signal
 
 from tests.cli.chat.inspection import READY, entries, kinds, prompts
 from tests.cli.chat.tmux import Pane
+from wakelog.log.content import Prompt, Reply
+from wakelog.log.entry import Message
+from wakelog.session import Session
 
 SLOW = {"text": "\n\n".join(f"Part {number} of it." for number in range(60)), "deltaChars": 5, "delayMs": 5}
 
@@ -235,3 +238,45 @@ def test_an_unknown_outcome_is_asked_about(shell, script, chat, gate):
     again.expect("[y] yes")
     again.say("n")
     again.expect("Finished.")
+
+
+# ── sessions with another model ──────────────────────────────────────────────────────────────────
+
+
+def test_an_imported_session_is_opened_and_continued(shell, store, chat):
+    """ST-9: /open shows a session whatever its model; the next message uses the configured one, which a line says."""
+    session = imported(store)
+    pane = chat(columns=200)
+    pane.expect(READY)
+    pane.say(f"/open {session.name}")
+    pane.expect(f"opened {session.name}", "Fixed it.")
+    pane.until(pane.rests)
+    pane.say("hello")
+    pane.expect(f"{session.name} continues with demo", "I am the demo model")
+    assert kinds(shell, session.name).count("context") == 1
+
+
+def test_a_session_whose_model_cannot_be_called_is_shown(shell, store, chat):
+    """ST-9: from the command line, too; a message is refused, and nothing is written, until /model chooses another."""
+    session = Session.create(store, agent="own", provider="openrouter", model="kimi-k2")
+    session.append(Message(message=Prompt(content="Fix it.")))
+    session.append(Message(message=Reply(content="Fixed it.")))
+    before = kinds(shell, session.name)
+    pane = chat(session.name, columns=200)
+    pane.expect("Fixed it.", "unknown provider 'openrouter'; /model PROVIDER:NAME chooses another model")
+    pane.say("hello")
+    pane.expect("use one of anthropic:NAME")
+    pane.expect("› hello")
+    assert kinds(shell, session.name) == before
+    pane.press("C-u")
+    pane.say("/model demo")
+    pane.expect("model changed to demo")
+    pane.say("hello")
+    pane.expect("I am the demo model")
+
+
+def imported(store):
+    session = Session.create(store, agent="codex", settings={"imported": "codex"})
+    session.append(Message(message=Prompt(content="Fix it.")))
+    session.append(Message(message=Reply(content="Fixed it.", model="kimi-k2", provider="openrouter")))
+    return session

@@ -37,7 +37,7 @@ from wakelog.cli.ui.errors import INTERRUPTED, NEEDS_ATTENTION
 from wakelog.cli.ui.options import SharedOptions
 from wakelog.cli.ui.run_settings import RunSettings
 from wakelog.decide.wording import valid_utf8
-from wakelog.errors import WakelogError
+from wakelog.errors import UsageError, WakelogError
 from wakelog.log.content import Prompt, Text
 from wakelog.session import Session
 
@@ -169,12 +169,17 @@ class ChatApp:
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def open_session(self, session: Session) -> None:
-        """Open a session: show its state, and wake it."""
+        """Open a session: show its state, and wake it. A model that cannot be called here is reported."""
         self._interrupt_presses = 0
         self._lease_check.request()
         self.view.open(session)
         self.runner.request_wake(session.name)
-        self._start_task(self._preload_provider(self._model_for(self.settings)))
+        try:
+            model = checked_model(self.settings, session)
+        except UsageError as error:
+            self.view.notice(f"{error.message}; /model PROVIDER:NAME chooses another model", "warn")
+        else:
+            self._start_task(self._preload_provider(model))
 
     def detach(self) -> None:
         """Leave the session: the next message begins a new one with the settings of the command line."""

@@ -19,7 +19,7 @@ from wakelog.app.approvals import require_approval, tools_without_approval
 from wakelog.app.entry_names import entry_name
 from wakelog.app.event_loop import contact_no_servers
 from wakelog.app.prices import PriceTable
-from wakelog.app.settings import Overrides, apply_settings, checked_model
+from wakelog.app.settings import Overrides, apply_settings
 from wakelog.app.stores import StoreLocation
 from wakelog.cli.chat.runner import SessionRunner
 from wakelog.cli.chat.view import ChatView
@@ -329,7 +329,6 @@ def _open(chat: ChatContext, argument: str) -> None:
         raise UsageError(f"{address.ref} is in another store", hint=f"`wakelog chat {address.ref}` opens it")
     opened = Session(chat.place.store, address.name)
     check_files(opened)
-    checked_model(Overrides(), opened)
     chat.view.notice(f"opened {opened.name}")
     chat.open_session(opened)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wakelog.app.addresses import find_session
-from wakelog.app.settings import checked_model
+from wakelog.app.settings import Overrides, checked_model
 from wakelog.app.stores import StoreLocation
 from wakelog.cli import load
 from wakelog.cli.ui.errors import note, note_damage
@@ -96,7 +96,10 @@ def _check_terminal() -> None:
 def _session_to_continue(
     shared: SharedOptions, place: StoreLocation, options: RunSettings, session: str | None, *, latest: bool
 ) -> Session | None:
-    """Return the session to continue, or None for a new one. Checks that its model can be used; writes nothing."""
+    """Return the session to continue, or None for a new one. Writes nothing.
+
+    Checks that the model can be used. An existing session opens without that if no other settings were requested.
+    """
     found = _latest_chat(place, options) if latest else None
     if session is not None:
         _reject_new_session_options(options)
@@ -111,7 +114,12 @@ def _session_to_continue(
         check_files(found)
     else:
         check_store_files(place.store)
-    checked_model(options.overrides, found, cwd=options.folder if found is None else "", agent=options.agent)
+    try:
+        checked_model(options.overrides, found, cwd=options.folder if found is None else "", agent=options.agent)
+    except UsageError:
+        # An existing session can be looked at: the chat says that its model cannot be called.
+        if found is None or options.overrides != Overrides():
+            raise
     return found
 
 
