@@ -28,6 +28,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.projections.deliveries import Deliveries
 from wakelog.projections.queue import has_whole_queue, queue_at_head
 from wakelog.projections.usage import Uptime, uptime
 
@@ -53,6 +54,7 @@ class SessionState(msgspec.Struct):
     calls: int = 0
     usage: Usage = Usage(cost_micros=0)
     messages: int = 0
+    deliveries: Deliveries = msgspec.field(default_factory=Deliveries)
     uptime: Uptime | None = None
     """None if only a tail was read and its compactions are of rules 1, which carry a wrong sum."""
 
@@ -161,6 +163,7 @@ def apply_to_session(state: SessionState, entry: Entry) -> None:
             state.calls += 1
             state.usage = state.usage + usage
     state.messages += isinstance(entry.value, Message)
+    state.deliveries.apply(entry.value)
     state.dormant = _is_dormant_after(state.dormant, entry.value)
 
 
@@ -188,6 +191,7 @@ def build_carried_state(tree: Tree, at: str) -> CarriedState:
 
 def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
     """Return the state that a compaction must carry, from the states of head branch and session."""
+    open_deliveries = session.deliveries.pending(None)
     assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return CarriedState(
         head=head,
@@ -208,8 +212,8 @@ def carried_state_of(head: str, branch: BranchState, session: SessionState, queu
         settings=branch.settings,
         context=branch.context,
         attention=branch.attention,
-        owed=branch.undelivered,
-        send_failed=branch.send_failed,
+        owed=open_deliveries.undelivered,
+        send_failed=open_deliveries.send_failed,
         queue=queue,
         dormant=session.dormant,
         recorded=session.recorded,
