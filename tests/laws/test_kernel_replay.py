@@ -15,8 +15,10 @@ from wakelog.decide.decisions import Idle
 from wakelog.log.content import BaseMessage, Reply, ToolResult
 from wakelog.log.entry import Cancelled, Message, ModelCall, SendFailed, Sent
 from wakelog.log.integrity import verify_seals
+from wakelog.log.tree import Tree
 from wakelog.projections.deliveries import deliveries
 from wakelog.projections.pending import open_tool_calls
+from wakelog.projections.session_state import session_state
 from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import replay
 
@@ -29,6 +31,7 @@ def _judge(play):
         assert (proof.broken, proof.unsealed) == ((), 0)
         assert play.store.journals(stat.name) == {}
         _each_call_has_one_result(log)
+        assert deliveries(log.tree) == session_state(log.tree).deliveries == _deliveries_step_by_step(log)
         _replies_were_delivered(log, play.outside.channel)
         again = asyncio.run(replay(play.store, stat.name))
         assert again.ok, (
@@ -39,6 +42,14 @@ def _judge(play):
     for (name, *call), count in play.outside.effects.items():
         if name == "pay":
             assert count <= 1 + play.allowed[(name, *call)], call
+
+
+def _deliveries_step_by_step(log):
+    growing = Tree()
+    for entry in log.entries:
+        growing.add(entry)
+        deliveries(growing)
+    return deliveries(growing)
 
 
 def _each_call_has_one_result(log):
@@ -56,9 +67,11 @@ def _replies_were_delivered(log, channel):
         if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
             assert channel.replies[entry.value.reply_id] == _text_sent(log, entry.value)
             assert (entry.value.reply_id in channel.ended) == (entry.value.interrupted != "reset")
-    # RUN-25: every reply that the channel was shown is ended or reset.
+    # RUN-25: every reply that the channel was shown is ended or reset; a session that was left knows that it is not yet.
     own = {entry.value.reply_id for entry in log.entries if isinstance(entry.value, ModelCall)}
-    assert not [name for name, text in channel.replies.items() if name in own and text and name not in channel.ended]
+    shown = {name for name, text in channel.replies.items() if name in own and text and name not in channel.ended}
+    undelivered = deliveries(log.tree).pending(None).undelivered
+    assert shown <= {reply.reply_id for reply in undelivered if reply.channel == channel.name}
 
 
 def _text_sent(log, sent):

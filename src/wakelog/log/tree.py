@@ -106,6 +106,8 @@ class Tree:
         self._by_type: dict[type[Body], list[Entry]] = {}
         self.queued_before: tuple[Queued, ...] | None = ()
         """Messages that waited before the tail, on any branch; None if they were not searched for."""
+        self.folds: dict[type, object] = {}
+        """Folds of projections over the entries so far, by type; a projection continues from its own."""
 
     # ── adding entries ───────────────────────────────────────────────────────────────────────────
 

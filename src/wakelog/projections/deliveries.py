@@ -73,6 +73,14 @@ class Deliveries(msgspec.Struct):
         if step is not None:
             step(self, value)
 
+    def copy(self) -> "Deliveries":
+        """Return a copy that can be updated."""
+        calls = {
+            name: msgspec.structs.replace(call, channels=dict(call.channels)) for name, call in self.open_calls.items()
+        }
+        unsent = {name: dict(by_channel) for name, by_channel in self.unsent.items()}
+        return Deliveries(calls, unsent, dict(self.send_failed), self.rules)
+
     def pending(self, interrupted: str | None) -> PendingDeliveries:
         """Return what is to be delivered; `interrupted` is the `call` entry whose reply will be continued, if any."""
         left = (
@@ -190,31 +198,42 @@ _APPLY_BY_TYPE: dict[type[Body], Callable[[Deliveries, Any], None]] = {
 }
 
 
-def deliveries(tree: Tree) -> Deliveries:
-    """Return the deliveries of a session, from its last compaction with state on.
+class _Folded(msgspec.Struct, frozen=True):
+    """The fold over the entries of a tree so far: how many of each type, and the last seq."""
 
-    The same value as in `session_state`, from the few entries that decide it: every step asks for it.
+    deliveries: Deliveries
+    counts: dict[type[Body], int]
+    last_seq: int
+
+
+def deliveries(tree: Tree) -> Deliveries:
+    """Return the deliveries of a session. The result must not be changed.
+
+    The same value as in `session_state`. Every step asks for it, so the tree keeps it, and only new entries are added.
     """
-    compactions = (entry for entry in tree.own_entries_of(Compaction) if _carries_state(entry))
-    last = max(compactions, key=_seq, default=None)
-    since = last.seq if last is not None else -1
-    entries = [
-        entry
-        for kind in _APPLY_BY_TYPE
-        if kind is not Compaction
-        for entry in tree.own_entries_of(kind)
-        if entry.seq > since
-    ]
-    found = Deliveries()
-    if last is not None:
-        found.apply(last.value)
-    named = dict.fromkeys((*found.unsent, *(entry.value.reply_id for entry in tree.own_entries_of(ModelCall))))  # type: ignore[union-attr]
-    replies = (tree.nodes[reply_id] for reply_id in named if reply_id in tree.nodes)
-    entries += [reply for reply in replies if reply.seq > since and not tree.is_inherited(reply.id)]
-    for entry in sorted(entries, key=_seq):
+    known = tree.folds.get(Deliveries)
+    before = known if isinstance(known, _Folded) else _Folded(Deliveries(), {}, -1)
+    new = _new_entries(tree, before)
+    if not new:
+        return before.deliveries
+    if new[0].seq <= before.last_seq:
+        # The entries of this log are not in the order of their numbers.
+        before = _Folded(Deliveries(), {}, -1)
+        new = _new_entries(tree, before)
+    found = before.deliveries.copy()
+    for entry in new:
         found.apply(entry.value)
+    counts = {kind: len(tree.own_entries_of(kind)) for kind in _APPLY_BY_TYPE}
+    tree.folds[Deliveries] = _Folded(found, counts, new[-1].seq)
     return found
 
 
-def _carries_state(entry: Entry) -> bool:
-    return isinstance(entry.value, Compaction) and entry.value.state is not None
+def _new_entries(tree: Tree, before: _Folded) -> list[Entry]:
+    """Return the entries that decide about deliveries and are not folded yet, in seq order."""
+    counts = before.counts
+    new = [entry for kind in _APPLY_BY_TYPE for entry in tree.own_entries_of(kind)[counts.get(kind, 0) :]]
+    # Messages are not looked up by type: only those that calls have made matter.
+    made = (entry.value.reply_id for entry in new if isinstance(entry.value, ModelCall))
+    names = dict.fromkeys((*before.deliveries.open_calls, *before.deliveries.unsent, *made))
+    replies = [tree.nodes[name] for name in names if name in tree.nodes and not tree.is_inherited(name)]
+    return sorted((*new, *(reply for reply in replies if reply.seq > before.last_seq)), key=_seq)
