@@ -67,7 +67,7 @@ def _replies_were_delivered(log, channel):
         if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
             assert channel.replies[entry.value.reply_id] == _text_sent(log, entry.value)
             assert (entry.value.reply_id in channel.ended) == (entry.value.interrupted != "reset")
-    # RUN-25: every reply that the channel was shown is ended or reset; a session that was left knows that it is not yet.
+    # RUN-25: every reply that the channel was shown is ended or reset, or still undelivered in a session that was left.
     own = {entry.value.reply_id for entry in log.entries if isinstance(entry.value, ModelCall)}
     shown = {name for name, text in channel.replies.items() if name in own and text and name not in channel.ended}
     undelivered = deliveries(log.tree).pending(None).undelivered
