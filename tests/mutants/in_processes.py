@@ -37,7 +37,7 @@ IN_PROCESSES = (
         "RUN-8",
         "runtime/model_call.py::_ModelCallRun._begin_on_channels.begin",
         "self.attempt > 1",
-        "attempt < 1",
+        "self.attempt < 1",
         (
             f"{STREAMING}::test_replaced_after_every_delta",
             f"{EXERCISES}::test_intermediate_kill_in_the_stream_and_see_a_clean_restart",
