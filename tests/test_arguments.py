@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wakelog import Agent, Session, open_store, replay
+from wakelog.channels.in_process import MemoryChannel
 from wakelog.errors import UsageError
 from wakelog.forking import fork
 from wakelog.identity import latest
@@ -178,6 +179,39 @@ def test_mistakes_write_no_message(mistake, match):
     assert raised.value.hint
     assert [entry.type for entry in session.entries() if entry.type != "activity"] == ["session", "message"]
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"hooks": [print]}, "hooks has an element of a wrong type: builtin_function_or_method"),
+        ({"hooks": print}, "hooks must be a tuple or list, not builtin_function_or_method"),
+        ({"channels": 3}, "channels must be a tuple or list, not int"),
+        ({"channels": [MemoryChannel]}, "channels has an element of a wrong type: the class MemoryChannel"),
+        ({"params": 3}, "params must be a dict with strings as keys, not int"),
+        ({"params": {1: 2}}, "params must be a dict with strings as keys, not with a key of type int"),
+        ({"system": 3}, "the system prompt must be a string, not int"),
+        ({"provider": 3}, "a provider has a method stream"),
+    ],
+)
+def test_an_agent_made_of_other_things(given, match):
+    """ST-10: the mistake is named where the agent is made."""
+    with pytest.raises(UsageError, match=match) as raised:
+        Agent("demo", **given)
+    assert raised.value.hint
+
+
+def test_an_entry_stands_for_its_id_in_a_compaction():
+    """ST-10: `compact(first_kept=…)` takes an entry or its id; anything else, and an entry elsewhere, is an error."""
+    store = MemoryStore()
+    session, other = begun(store), begun(store)
+    kept = session.user("And now?")
+    with pytest.raises(UsageError, match="an entry id must be a string, not int"):
+        session.compact("They talked.", first_kept=mistyped(3))
+    elsewhere = other.user("Elsewhere.")
+    with pytest.raises(UsageError, match=f"{elsewhere.id} is not on the active branch"):
+        session.compact("They talked.", first_kept=elsewhere)
+    assert session.compact("They talked.", first_kept=kept).value.first_kept_entry_id == kept.id
 
 
 def test_a_plain_function_is_a_tool():

@@ -12,6 +12,7 @@ import pytest
 from tests.laws.logs import store_of
 from wakelog.log.content import Text, ToolCall
 from wakelog.projections.context import build_context, summaries
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.overview import overview
 from wakelog.projections.pending import pending
 from wakelog.projections.transcript import transcript
@@ -61,11 +62,12 @@ def _open_call(call):
     return {**found, **{name: value for name, value in named.items() if value}}
 
 
-def _pending(branch):
+def _pending(tree, branch):
     open_work = pending(branch)
+    undelivered = deliveries(tree).pending(open_work.interrupted).undelivered
     found = {
         "open": [_open_call(call) for call in open_work.open_tool_calls],
-        "owed": [[debt.reply_id, debt.channel] for debt in open_work.undelivered],
+        "owed": [[debt.reply_id, debt.channel] for debt in undelivered],
         "cut": open_work.interrupted,
         "queue": [queued.id for queued in open_work.queue],
         "attention": [raised.id for raised in open_work.attention],
@@ -93,7 +95,7 @@ def test_case(path, read):
     assert log.tree.head == expected["head"]
     assert [node.id for node in branch.nodes] == expected["branch"]
     assert [[message.role, _text(message)] for message in build_context(branch).messages] == expected["context"]
-    assert _pending(branch) == expected["pending"]
+    assert _pending(log.tree, branch) == expected["pending"]
     assert transcript(branch)
     card = overview(log.tree)
     found = {

@@ -10,7 +10,7 @@ from tests.redaction.test_entries import KEY, MARK
 from tests.runtime.rigs import Rig, asks
 from wakelog.errors import UsageError
 from wakelog.large_content import TEXT_KEPT_BYTES
-from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolResult
+from wakelog.log.content import Audio, BlobRef, Image, Note, Prompt, Reply, Text, ToolCall, ToolResult
 from wakelog.log.entry import AttentionResolved, Cancelled, Custom, Message, ModelCall, Partial, Queued
 from wakelog.ports.runtime import ToolOutcome
 from wakelog.projections.context import build_context, estimate_tokens
@@ -178,6 +178,21 @@ def test_content_that_cannot_be_clipped_is_refused():
         session.append(Custom(custom_type="x", data="x" * 17_000_000))
     with pytest.raises(UsageError, match="too long for one line"):
         session.say(Prompt(content=tuple(Text(text=str(n) + "x" * 250_000) for n in range(80))))
+
+
+def test_an_input_that_is_too_long_names_its_tool_call():
+    """LOG-12: the input of a tool call has to be in the line, so the error says which one is too long."""
+    store = MemoryStore()
+    session = Session.create(store)
+    session.user("Write it.")
+    small = ToolCall(id="c1", name="look", input={"n": 1})
+    large = ToolCall(id="c2", name="write", input={"text": "x" * 18_000_000})
+    with pytest.raises(UsageError, match="too long for one line") as raised:
+        session.assistant(Reply(content=(Text(text="I write."), small, large)))
+    assert "the input of the tool call write (c2) must be in the line" in raised.value.hint
+    assert not [value for value in session.messages() if value.role == "assistant"]
+    assert [*store.blobs.stored()] == []
+    assert session.assistant("I cannot.").text == "I cannot."
 
 
 def test_a_blob_of_a_text_holds_no_secret():

@@ -4,7 +4,7 @@ A mistake that has one meaning is no mistake: a `Session` stands for its name.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -43,6 +43,30 @@ def checked_text(what: str, given: object) -> str:
     if not isinstance(given, str):
         raise UsageError(f"{what} must be a string, not {type(given).__name__}", hint=f"pass {what} as text")
     return given
+
+
+def check_mapping(what: str, given: object) -> None:
+    """Raise `UsageError` for anything but a mapping whose keys are strings."""
+    if not isinstance(given, Mapping):
+        found = f"not {type(given).__name__}"
+    elif wrong := [key for key in given if not isinstance(key, str)]:
+        found = f"not with a key of type {type(wrong[0]).__name__}"
+    else:
+        return
+    raise UsageError(f"{what} must be a dict with strings as keys, {found}", hint=f'pass {what}={{"name": value}}')
+
+
+def check_objects(what: str, given: object, members: tuple[str, ...]) -> None:
+    """Raise `UsageError` for anything but a list or tuple of objects with these members."""
+    if not isinstance(given, tuple | list):
+        hint = f"pass {what}=(…,), even for one"
+        raise UsageError(f"{what} must be a tuple or list, not {type(given).__name__}", hint=hint)
+    for each in given:
+        missing = [name for name in members if not hasattr(each, name)]
+        if missing or isinstance(each, type):
+            described = f"the class {each.__name__}" if isinstance(each, type) else type(each).__name__
+            hint = f"pass objects with {', '.join(members)}"
+            raise UsageError(f"{what} has an element of a wrong type: {described}", hint=hint)
 
 
 def checked_message(given: object) -> AnyMessage:

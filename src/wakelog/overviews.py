@@ -44,7 +44,7 @@ def scan_with_overview(store: Store, session: str) -> tuple[Scan, Overview]:
 class OverviewResult(msgspec.Struct, frozen=True):
     """Result of both passes. `is_quiet`: no work is open at the head, and the head is one of the session's own nodes.
 
-    In `here` the queue holds requests only, and failed deliveries are left out.
+    In `here` the queue holds requests only.
     """
 
     overview: Overview
@@ -88,7 +88,7 @@ class OverviewReading:
             HeadWork(
                 branch.conversation.open_tool_calls,
                 branch.conversation.open_in_last_reply,
-                branch.is_interrupted,
+                branch.interrupted,
                 with_requests(self._first.queue.waiting(), here.queue),
             ),
             damaged=damaged,

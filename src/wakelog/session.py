@@ -190,17 +190,18 @@ class Session(StreamRecorder):
                 hint="wake the session, or wait until it has taken some of them up",
             )
 
-    def compact(self, summary: str, *, first_kept: str | None = None) -> Entry:
+    def compact(self, summary: str, *, first_kept: str | Entry | None = None) -> Entry:
         """Replace everything before `first_kept` on the head's branch by a summary in the context. Deletes nothing."""
         if not checked_text("a summary", summary).strip():
             raise UsageError("the summary is empty", hint="pass the text of the summary")
-        if first_kept is not None and first_kept not in {node.id for node in self._whole_tree().branch().nodes}:
-            raise UsageError(f"{first_kept} is not on the active branch", hint="use the id of an entry on it")
+        kept_id = entry_ref(first_kept) if first_kept is not None else None
+        if kept_id is not None and kept_id not in {node.id for node in self._whole_tree().branch().nodes}:
+            raise UsageError(f"{kept_id} is not on the active branch", hint="use an entry on it, or its id")
         with self.mutex:
             self.check_not_streaming("compact the session after its with statement")
             if self._held is not None:
-                self._check_calls_are_kept(first_kept)
-            return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=first_kept))
+                self._check_calls_are_kept(kept_id)
+            return self.append_compaction(Compaction(summary=summary, first_kept_entry_id=kept_id))
 
     def _check_calls_are_kept(self, first_kept: str | None) -> None:
         """Raise `OpenToolCalls` if a compaction would replace a tool call of the loop that this object records.
@@ -243,7 +244,7 @@ class Session(StreamRecorder):
         """
         self.close()
         self._catch_up()
-        self._check_not_ended()
+        self.check_not_ended()
         cancelled = self._cancel_and_wait(wait_s) if force else None
         entry_id, dropped = self._new_id(), DroppedWork()
 

@@ -289,7 +289,7 @@ class SessionWriter:
             if held is not None:
                 hint = "wait until it ends; if that is this process, close the session object that holds it"
                 raise Conflict(f"{self.name} is being run by {held.holder}", hint=hint)
-            self._check_not_ended()
+            self.check_not_ended()
             activity = Activity(
                 holder=holder,
                 channels=tuple(channels),
@@ -341,7 +341,7 @@ class SessionWriter:
                 log = self._log
                 before = self._appended_before(value)
                 if before is None:
-                    self._check_not_ended(value)
+                    self.check_not_ended(value)
                 try:
                     sealed = self.store.append(
                         self.name,
@@ -363,7 +363,7 @@ class SessionWriter:
         if not limit.refused((self._log.next_seq, self._log.torn)):
             self._loaded_log = None
 
-    def _check_not_ended(self, value: KnownBody | None = None) -> None:
+    def check_not_ended(self, value: KnownBody | None = None) -> None:
         """Raise `SessionEnded` if the session is terminated and does not accept this entry.
 
         If the `terminated` entry is not in this tree yet, the store rejects the append.

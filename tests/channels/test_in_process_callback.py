@@ -92,3 +92,17 @@ def test_a_failed_event_is_given_again(bad):
     asyncio.run(single_delivery("Hello")(channel))
     assert [event for event in events if isinstance(event, DeltaText)] == [DeltaText("r1", 1, 0, "Hello")]
     assert events[-1] == End("r1", 1, 5)
+
+
+def test_a_reset_reaches_the_function_from_another_process():
+    """RUN-25: a new object does not know what an earlier process passed, so the function is told that it is void."""
+    stage, events = CallbackStage(), []
+    asyncio.run(stage.channel.begin("r1", 1))
+    asyncio.run(stage.channel.delta("r1", 0, "Hel"))
+
+    def take(event):
+        events.append(event)
+        stage.take(event)
+
+    asyncio.run(CallbackChannel(take).reset("r1"))
+    assert (events, stage.shown()) == ([Reset("r1", 1)], "")

@@ -28,6 +28,7 @@ def judge(store, outside, acknowledged=(), *, channel="outbox", delivered=("s",)
         _each_call_has_one_result(log)
         if log.id in delivered:
             _every_reply_was_delivered(log, outside, channel)
+    _every_shown_reply_was_closed(outside)
     lost = set(acknowledged) - everything
     assert not lost, f"acknowledged and lost: {lost}"
     _tools_ran_as_they_may(store, outside)
@@ -55,13 +56,24 @@ def _each_call_has_one_result(log):
 def _every_reply_was_delivered(log, outside, channel):
     texts = held(outside.events)
     ended = {event["end"] for event in outside.events if "end" in event}
-    sent = {entry.value.reply_id for entry in log.entries if isinstance(entry.value, Sent)}
+    values = [entry.value for entry in log.entries if isinstance(entry.value, Sent)]
+    sent = {value.reply_id for value in values if value.interrupted is None}
     for entry in log.entries:
         if isinstance(entry.value, Message) and isinstance(entry.value.message, Reply):
             assert entry.id in sent
             assert entry.id in ended
             assert texts[entry.id] == entry.value.message.text
     assert not sent - {entry.id for entry in log.entries}
+
+
+def _every_shown_reply_was_closed(outside):
+    left_open = set()
+    for event in outside.events:
+        if "begin" in event or "delta" in event:
+            left_open.add(event.get("begin") or event["delta"])
+        elif "end" in event or "reset" in event:
+            left_open.discard(event.get("end") or event["reset"])
+    assert not left_open, f"shown, and neither ended nor reset: {left_open}"
 
 
 def _tools_ran_as_they_may(store, outside):

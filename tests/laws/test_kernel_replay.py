@@ -12,11 +12,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.laws.plays import ACTIONS, KILLS, SEEDS, Moody, Play
 from wakelog.decide.decisions import Idle
-from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Message, ModelCall, SendFailed, Sent
+from wakelog.log.content import BaseMessage, Reply, ToolResult
+from wakelog.log.entry import Cancelled, Message, ModelCall, SendFailed, Sent
 from wakelog.log.integrity import verify_seals
-from wakelog.projections.branch_state import branch_state
+from wakelog.log.tree import Tree
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.pending import open_tool_calls
+from wakelog.projections.session_state import session_state
 from wakelog.reading import read_log
 from wakelog.runtime.replay.verification import replay
 
@@ -29,6 +31,7 @@ def _judge(play):
         assert (proof.broken, proof.unsealed) == ((), 0)
         assert play.store.journals(stat.name) == {}
         _each_call_has_one_result(log)
+        assert deliveries(log.tree) == session_state(log.tree).deliveries == _deliveries_step_by_step(log)
         _replies_were_delivered(log, play.outside.channel)
         again = asyncio.run(replay(play.store, stat.name))
         assert again.ok, (
@@ -39,6 +42,14 @@ def _judge(play):
     for (name, *call), count in play.outside.effects.items():
         if name == "pay":
             assert count <= 1 + play.allowed[(name, *call)], call
+
+
+def _deliveries_step_by_step(log):
+    growing = Tree()
+    for entry in log.entries:
+        growing.add(entry)
+        deliveries(growing)
+    return deliveries(growing)
 
 
 def _each_call_has_one_result(log):
@@ -54,10 +65,23 @@ def _replies_were_delivered(log, channel):
     """The text of a sent reply in a channel is the text in the log, whichever worker delivered it (law 5)."""
     for entry in log.entries:
         if isinstance(entry.value, Sent) and entry.value.channel == channel.name:
-            said = log.tree.nodes[entry.value.reply_id].value.message
-            assert isinstance(said, Reply)
-            assert channel.replies[entry.value.reply_id] == said.text
-            assert entry.value.reply_id in channel.ended
+            assert channel.replies[entry.value.reply_id] == _text_sent(log, entry.value)
+            assert (entry.value.reply_id in channel.ended) == (entry.value.interrupted != "reset")
+    # RUN-25: every reply that the channel was shown is ended or reset, or still undelivered in a session that was left.
+    own = {entry.value.reply_id for entry in log.entries if isinstance(entry.value, ModelCall)}
+    shown = {name for name, text in channel.replies.items() if name in own and text and name not in channel.ended}
+    undelivered = deliveries(log.tree).pending(None).undelivered
+    assert shown <= {reply.reply_id for reply in undelivered if reply.channel == channel.name}
+
+
+def _text_sent(log, sent):
+    if sent.interrupted is None:
+        said = log.tree.nodes[sent.reply_id].value.message
+        assert isinstance(said, Reply)
+        return said.text
+    cancelled = [entry.value for entry in log.entries if isinstance(entry.value, Cancelled)]
+    words = [BaseMessage(content=value.content).text for value in cancelled if value.reply_id == sent.reply_id]
+    return words[0] if sent.interrupted == "ended" else ""
 
 
 def test_any_session_becomes_idle_and_can_be_replayed():
@@ -115,7 +139,7 @@ def test_channels_that_raise_at_random_lose_no_reply():
                 _replies_were_delivered(log, channel)
             assert _made_again(log) <= play.deaths
             seen["send_failed"] += sum(isinstance(entry.value, SendFailed) for entry in log.entries)
-        assert branch_state(play.opened().branch()).undelivered == ()
+        assert deliveries(play.opened().tree).pending(None).undelivered == ()
 
     check()
     assert seen["deaths"] > 20, seen

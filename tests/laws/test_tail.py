@@ -10,6 +10,7 @@ from tests.laws.logs import DAMAGE, MIXED_STORIES, STORIES, bytes_of, damaged, s
 from wakelog.errors import WakelogError
 from wakelog.log.entry import Compaction
 from wakelog.projections.context import build_context
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.overview import overview
 from wakelog.projections.pending import pending
 from wakelog.reading import read_active, read_log
@@ -25,6 +26,7 @@ def _views(log):
         "next": log.next_seq,
         "contexts": [build_context(branch, strategy) for strategy in STRATEGIES],
         "pending": pending(branch),
+        "deliveries": deliveries(log.tree).pending(None),
         "overview": overview(log.tree),
     }
 

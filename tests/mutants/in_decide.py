@@ -8,6 +8,7 @@ FAULTS = "tests/decide/test_retries.py"
 ASSEMBLE = "tests/decide/test_assembly.py"
 DECIDE = "tests/decide/test_decide.py::test_case"
 DELIVERING = "tests/runtime/test_delivery.py"
+INTERRUPTED = "tests/runtime/test_interrupted_replies.py"
 DAMAGE = "tests/laws/test_kernel_damage.py::test_a_never_tool_runs_at_most_once_per_call"
 PEOPLE = "tests/runtime/test_user_actions.py"
 
@@ -63,7 +64,7 @@ IN_DECIDE = (
     Mutant(
         "a new worker inherits the failures of the last",
         "RUN-9, RUN-23",
-        "projections/branch_state.py::OpenWork.add_activity",
+        "projections/deliveries.py::Deliveries.add_activity",
         "self.send_failed.clear()",
         "pass",
         (f"{DELIVERING}::test_a_channel_that_raises_is_retried_a_limited_number_of_times", DECIDE),
@@ -71,10 +72,26 @@ IN_DECIDE = (
     Mutant(
         "a compaction drops the send failures",
         "RUN-23",
-        "projections/branch_state.py::initial_branch_state",
-        "BranchState(..., send_failed=carried.send_failed if own else ())",
-        "BranchState(...)",
+        "projections/deliveries.py::Deliveries._start_from",
+        "self.send_failed.update({(failed.reply_id, failed.channel): failed for failed in carried.send_failed})",
+        "",
         (DECIDE,),
+    ),
+    Mutant(
+        "the shown part of a failed reply stays in the channel",
+        "RUN-25",
+        "projections/deliveries.py::Deliveries.add_failure",
+        "call.is_closed_if_left and call.may_be_shown",
+        "False",
+        (f"{INTERRUPTED}::test_a_failed_reset_is_repeated",),
+    ),
+    Mutant(
+        "an interrupted reply that is not continued stays in the channel",
+        "RUN-25",
+        "projections/deliveries.py::Deliveries.pending",
+        "call.is_closed_if_left and call.id != interrupted",
+        "False",
+        (f"{INTERRUPTED}::test_a_head_that_is_moved_away_leaves_nothing_open",),
     ),
     Mutant(
         "an unknown outcome is run again",

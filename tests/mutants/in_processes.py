@@ -14,8 +14,8 @@ IN_PROCESSES = (
         "text is displayed before it is journaled",
         "law 5, RUN-8",
         "runtime/model_call.py::_ModelCallRun._emit",
-        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
-        ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
+        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta) and delta.text: ..."),
+        ("...\nif isinstance(delta, TextDelta) and delta.text: ...\nself._write_to_journal(encode_delta(delta))"),
         (
             f"{STREAMING}::test_killed_at_any_delta[0]",
             f"{STREAMING}::test_killed_at_any_delta_and_replaced",
@@ -36,8 +36,8 @@ IN_PROCESSES = (
         "a replaced reply is continued without a restart",
         "RUN-8",
         "runtime/model_call.py::_ModelCallRun._begin_on_channels.begin",
-        "attempt > 1",
-        "attempt < 1",
+        "self.attempt > 1",
+        "self.attempt < 1",
         (
             f"{STREAMING}::test_replaced_after_every_delta",
             f"{EXERCISES}::test_intermediate_kill_in_the_stream_and_see_a_clean_restart",

@@ -50,7 +50,7 @@ IN_REPLAYING = (
     Mutant(
         "a replayed channel never raises",
         "law 11, RUN-23",
-        "runtime/replay/recorded_runtime.py::_RecordedChannel.begin",
+        "runtime/replay/recorded_runtime.py::_RecordedChannel._raise_recorded_fault",
         "raise _RecordedFault(fault)",
         "pass",
         (f"{DELIVERING}::test_delivery_on_every_store",),

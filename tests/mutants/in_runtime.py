@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 ASKING = "tests/runtime/test_model_call.py"
 DELIVERING = "tests/runtime/test_delivery.py"
+INTERRUPTED = "tests/runtime/test_interrupted_replies.py"
 RUNNING = "tests/runtime/test_tool_run.py"
 STEP = "tests/runtime/test_step.py"
 FOLDING = "tests/runtime/test_compaction.py"
@@ -61,7 +62,7 @@ IN_RUNTIME = (
         "an interrupted reply that was cancelled is left out of the context",
         "RUN-12",
         "runtime/actions.py::cancel_turn",
-        'step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else ""',
+        "step.partial_text(cut.reply_id)",
         '""',
         ("tests/runtime/test_model_call.py::test_text_of_a_reply_cancelled_after_a_crash_stays_in_the_context",),
     ),
@@ -146,8 +147,8 @@ IN_RUNTIME = (
         "a channel gets text before the journal",
         "law 5, RUN-8",
         "runtime/model_call.py::_ModelCallRun._emit",
-        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta): ..."),
-        ("...\nif isinstance(delta, TextDelta): ...\nself._write_to_journal(encode_delta(delta))"),
+        ("self._write_to_journal(encode_delta(delta))\n...\nif isinstance(delta, TextDelta) and delta.text: ..."),
+        ("...\nif isinstance(delta, TextDelta) and delta.text: ...\nself._write_to_journal(encode_delta(delta))"),
         (f"{ASKING}::test_the_order_of_a_reply",),
     ),
     Mutant(
@@ -210,9 +211,25 @@ IN_RUNTIME = (
         "a reply is streamed to a channel that waits for an earlier one",
         "RUN-23",
         "runtime/model_call.py::_ModelCallRun._streaming_channels",
-        "{name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}",
+        "{name: channel for name, channel in channels.items() if not has_waiting_retry(waiting, name)}",
         "{name: channel for name, channel in channels.items()}",
         (f"{DELIVERING}::test_a_back_off_does_not_delay_the_turn",),
+    ),
+    Mutant(
+        "a channel is told of a reply before it has text",
+        "RUN-25",
+        "runtime/model_call.py::_ModelCallRun._stream",
+        "self.attempt > 1",
+        "True",
+        (f"{INTERRUPTED}::test_a_call_that_fails_without_text_shows_nothing",),
+    ),
+    Mutant(
+        "a cancelled reply is reset",
+        "RUN-25",
+        "runtime/actions.py::deliver",
+        "closed is not None and not text",
+        "closed is not None",
+        (f"{INTERRUPTED}::test_a_cancelled_reply_ends_with_its_words",),
     ),
     Mutant(
         "a channel that missed a restart keeps the old text",

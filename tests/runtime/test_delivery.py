@@ -417,14 +417,17 @@ def test_a_channel_that_is_down_is_tried_once_for_each_further_reply():
 
 
 def test_a_channel_that_fails_during_a_failing_model_call():
-    """RUN-23: a reply that never completed is not undelivered; the send failure is written all the same."""
+    """RUN-23, RUN-25: the shown part of a reply that failed is reset, and a failed reset is repeated."""
     talk = {"Hi.": [{"text": "Hel", "fault": {"kind": "overload", "retryable": True}}, {"text": "Hello."}]}
     for place in ("begin", "delta", "reset"):
         channel = Flaky(place=place, times=1)
         rig = rigged(talk, channel)
         rig.provider = Faulty()
         assert rig.say("Hi.").text == "Hello."
-        assert [value.type for value in rig.values(Failed, SendFailed, Sent)] == ["failed", "send_failed", "sent"]
+        kinds = [value.type for value in rig.values(Failed, SendFailed, Sent)]
+        assert kinds == ["failed", "send_failed", "sent", "sent"]
+        assert [sent.interrupted for sent in rig.values(Sent)] == ["reset", None]
+        assert [*channel.replies.values()] == ["", "Hello."]
         assert rig.values(SendFailed)[0].parent_id == rig.values(Failed)[0].id
         assert asyncio.run(replay(rig.store, "s")).ok
 
@@ -475,7 +478,8 @@ def test_a_slow_send_during_a_model_retry_wait_replays_in_order():
     slow.begin = slowly  # type: ignore[method-assign]
     assert rig.say("Hi.").text == "Done."
     kinds = [value.type for value in rig.values(Failed, SendFailed, Sent, ModelCall)]
-    assert kinds == ["call", "send_failed", "call", "failed", "sent", "call", "sent"]
+    assert kinds == ["call", "send_failed", "call", "failed", "sent", "sent", "call", "sent"]
+    assert [sent.interrupted for sent in rig.values(Sent)] == [None, "reset", None]
     assert asyncio.run(replay(rig.store, "s")).ok
 
 

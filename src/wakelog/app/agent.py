@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from wakelog.app.agent_run import AnswerQuestion, RunEvent, RunResult, run_events
-from wakelog.arguments import session_ref
+from wakelog.arguments import check_mapping, check_objects, checked_text, session_ref
 from wakelog.decide.policy import HookSettings, Policy, check_policy
 from wakelog.errors import Conflict, LeaseLost, UsageError
 from wakelog.log.codec import canonical_json
@@ -63,8 +63,15 @@ class Agent(msgspec.Struct, frozen=True):
     """A provider of your own, which gets the name in `model`; or a function that opens one by its name and model."""
 
     def __post_init__(self) -> None:
-        """Convert plain functions to tools with replay `never`."""
+        """Convert plain functions to tools with replay `never`; `UsageError` for a value of a wrong type."""
         msgspec.structs.force_setattr(self, "tools", as_tools(self.tools))
+        checked_text("the system prompt", self.system)
+        check_mapping("params", self.params)
+        check_objects("hooks", self.hooks, ("name", "before_run"))
+        check_objects("channels", self.channels, ("name", "begin", "delta", "reset", "end"))
+        if not callable(self.provider) and not hasattr(self.provider, "stream"):
+            what = f"a provider has a method stream, or is a function that opens one, unlike {self.provider!r}"
+            raise UsageError(what, hint="see wakelog.Provider, or leave it out for the providers of wakelog")
 
     def begin(self, store: Store, *, sender: str = "user", cwd: str = "", title: str | None = None) -> Session:
         """Create a new session of this agent."""

@@ -31,7 +31,7 @@ from wakelog.log.entry import UndeliveredReply
 from wakelog.ports.catalogs import Catalog, SessionRow
 from wakelog.ports.runtime import Channel
 from wakelog.ports.stores import Store
-from wakelog.projections.branch_state import branch_state
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.session_state import is_dormant, is_imported, is_recorded
 from wakelog.questions import Question, collect_questions
 from wakelog.reading import read_session_header
@@ -76,7 +76,8 @@ def outcome_of(session: Session, report: WakeReport, rows: tuple[str, ...], *, i
 
 def undelivered_replies(session: Session) -> list[UndeliveredReply]:
     """Return the replies that could not be displayed here."""
-    return [reply for reply in branch_state(session.branch()).undelivered if reply.channel == TERMINAL_CHANNEL]
+    undelivered = deliveries(session.tree).pending(None).undelivered
+    return [reply for reply in undelivered if reply.channel == TERMINAL_CHANNEL]
 
 
 class SessionRun:

@@ -26,8 +26,7 @@ from wakelog.log.codec import canonical_json
 from wakelog.log.entry import ContextEntry, ModelChange
 from wakelog.ports.runtime import Tool
 from wakelog.ports.stores import Store
-from wakelog.projections.branch_state import BranchState, branch_state
-from wakelog.projections.session_state import IMPORTED_SETTING
+from wakelog.projections.branch_state import IMPORTED_SETTING, BranchState, branch_state
 from wakelog.providers import check_provider_name, format_model, split_model
 from wakelog.redaction.entries import redact_entry
 from wakelog.redaction.redactor import redact, redact_value

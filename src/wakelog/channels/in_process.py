@@ -114,8 +114,8 @@ class CallbackChannel:
             self._shown.add(reply_id, fresh)
 
     async def reset(self, reply_id: str) -> None:
-        """Pass a `Reset` event, if any text was passed before."""
-        if self._shown.size(reply_id):
+        """Pass a `Reset` event, unless the reply began here without text: an earlier process may have passed text."""
+        if self._shown.size(reply_id) or self._attempts.get(reply_id) != 1:
             await self._call(Reset(reply_id, self._attempt(reply_id)))
         self._shown.reset(reply_id)
 

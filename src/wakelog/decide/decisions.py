@@ -6,9 +6,10 @@ import msgspec
 
 from wakelog.decide.policy import Policy, policy_in_force
 from wakelog.log.content import ToolResult
-from wakelog.log.entry import AttentionResolved, ContextEntry, Queued, UnknownOutcome
+from wakelog.log.entry import AttentionResolved, ClosedAs, ContextEntry, Queued, UnknownOutcome
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
+from wakelog.projections.deliveries import PendingDeliveries, deliveries
 from wakelog.projections.losses import Losses
 from wakelog.projections.pending import OpenToolCall, Pending, pending
 from wakelog.projections.queue import queue_at_head
@@ -28,10 +29,11 @@ class Await(msgspec.Struct, frozen=True, tag=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, tag=True):
-    """Send an undelivered reply to a channel."""
+    """Send an undelivered reply to a channel, or close an interrupted one there."""
 
     reply_id: str
     channel: str
+    interrupted: ClosedAs | None = None
 
 
 class SettleToolCall(msgspec.Struct, frozen=True, tag=True):
@@ -170,12 +172,13 @@ UNDECLARED_TOOLS = UndeclaredTools()
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """Input of the rules: the tree, the head branch with its state and open work, policy, time, channels and tools."""
+    """Input of the rules: tree, head branch with its state and open work, deliveries, policy, time, channels, tools."""
 
     tree: Tree
     branch: Branch
     state: BranchState
     pending: Pending
+    deliveries: PendingDeliveries
     policy: Policy
     now_ms: int
     channels: frozenset[str]
@@ -193,15 +196,17 @@ def take_snapshot(
     """Take a snapshot of the head branch for `decide()`. For a new worker, earlier send failures do not count."""
     branch = tree.branch()
     state = branch_state(branch)
-    if new_worker:
-        state.send_failed = ()
     open_work = pending(branch, state)
     waiting = msgspec.structs.replace(
         open_work,
         queue=queue_at_head(tree, open_work.queue),
         interrupted=_not_followed(tree, branch, open_work.interrupted),
     )
-    return Snapshot(tree, branch, state, waiting, policy_in_force(state.context), now_ms, channels, tools)
+    to_deliver = deliveries(tree).pending(waiting.interrupted)
+    if new_worker:
+        to_deliver = PendingDeliveries(to_deliver.undelivered)
+    policy = policy_in_force(state.context)
+    return Snapshot(tree, branch, state, waiting, to_deliver, policy, now_ms, channels, tools)
 
 
 def _not_followed(tree: Tree, branch: Branch, call_id: str | None) -> str | None:

@@ -31,7 +31,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Branch
-from wakelog.projections.branch_state import BranchState
+from wakelog.projections.deliveries import PendingDeliveries
 
 CONTEXT_OVERFLOW = "context_overflow"
 """The error kind of a provider that rejects the context as too long. It needs a shorter context, not a delay."""
@@ -150,7 +150,7 @@ def next_delivery(snapshot: Snapshot) -> Deliver | None:
     now_ms = _last_entry_ms(snapshot)
     for reply, failed in _next_of_each_channel(snapshot):
         if failed is None or not _is_waiting(failed, now_ms):
-            return Deliver(reply.reply_id, reply.channel)
+            return _deliver(reply)
     return None
 
 
@@ -162,21 +162,24 @@ def next_retry(snapshot: Snapshot, before_ms: int | None = None) -> Deliver | Aw
     due_ms, reply, failed = min(waiting, key=lambda each: each[0])
     if before_ms is not None and due_ms > before_ms:
         return None
-    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else Deliver(reply.reply_id, reply.channel)
+    return Await(until_ms=due_ms) if _is_waiting(failed, snapshot.now_ms) else _deliver(reply)
 
 
-def failed_attempts(state: BranchState, reply_id: str, channel: str) -> int:
+def failed_attempts(deliveries: PendingDeliveries, reply_id: str, channel: str) -> int:
     """Return how often this worker has failed to send a reply to a channel."""
-    failed = _failures(state).get((reply_id, channel))
+    failed = _failures(deliveries).get((reply_id, channel))
     return failed.attempt if failed is not None else 0
 
 
-def has_waiting_retry(state: BranchState, channel: str) -> bool:
+def has_waiting_retry(deliveries: PendingDeliveries, channel: str) -> bool:
     """Whether an earlier reply waits for a retry on a channel; a new reply is then not streamed to it."""
-    failures = _failures(state)
-    return any(
-        _may_try(reply, failures) and _key(reply) in failures for reply in state.undelivered if reply.channel == channel
-    )
+    failures = _failures(deliveries)
+    replies = (reply for reply in deliveries.undelivered if reply.channel == channel)
+    return any(_may_try(reply, failures) and _key(reply) in failures for reply in replies)
+
+
+def _deliver(reply: UndeliveredReply) -> Deliver:
+    return Deliver(reply.reply_id, reply.channel, reply.interrupted)
 
 
 def _waiting_retries(snapshot: Snapshot) -> Iterator[tuple[UndeliveredReply, SendFailed]]:
@@ -185,9 +188,9 @@ def _waiting_retries(snapshot: Snapshot) -> Iterator[tuple[UndeliveredReply, Sen
 
 def _next_of_each_channel(snapshot: Snapshot) -> list[tuple[UndeliveredReply, SendFailed | None]]:
     """Return, for each attached channel, the reply to send next and its last failed attempt, if any."""
-    failures = _failures(snapshot.state)
+    failures = _failures(snapshot.deliveries)
     first: dict[str, UndeliveredReply] = {}
-    for reply in snapshot.pending.undelivered:
+    for reply in snapshot.deliveries.undelivered:
         if reply.channel in snapshot.channels and _may_try(reply, failures):
             first.setdefault(reply.channel, reply)
     return [(reply, failures.get(_key(reply))) for reply in first.values()]
@@ -202,8 +205,8 @@ def _may_try(reply: UndeliveredReply, failures: dict[tuple[str, str], SendFailed
     return not is_given_up
 
 
-def _failures(state: BranchState) -> dict[tuple[str, str], SendFailed]:
-    return {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
+def _failures(deliveries: PendingDeliveries) -> dict[tuple[str, str], SendFailed]:
+    return {(failed.reply_id, failed.channel): failed for failed in deliveries.send_failed}
 
 
 def _key(reply: UndeliveredReply) -> tuple[str, str]:

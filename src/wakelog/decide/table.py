@@ -224,8 +224,10 @@ DECISION_RULES = (
     Rule("terminated", "is terminated", "Idle", _terminated),
     Rule(
         "owed",
-        "has a reply of a model call that was not sent to one of the channels that the call names",
-        "Deliver, under the same id; skipped while the channel is not attached or waits for its next attempt",
+        "has a reply of a model call that was not sent to one of the channels that the call names; or one of these may "
+        "show a part of a reply that is not continued",
+        "Deliver, under the same id, or close the part; skipped while the channel is not attached or waits for its "
+        "next attempt",
         next_delivery,
     ),
     Rule("cancel", "has a turn in progress that a person has asked to cancel", "CancelTurn", _cancel_requested),

@@ -17,13 +17,14 @@ import msgspec
 
 from wakelog.decoding import build_decoder, convert
 from wakelog.errors import UsageError
-from wakelog.log.content import AnyPart, Content, JsonObject, Part
+from wakelog.log.content import AnyPart, Content, JsonObject, Part, Reply
 from wakelog.log.entry import (
     ANNOTATION_TYPES,
     FORMAT_VERSION,
     NODE_TYPES,
     Body,
     KnownBody,
+    Message,
     SessionHeader,
     UnknownBody,
 )
@@ -117,10 +118,20 @@ def encode(value: KnownBody) -> bytes:
         raise UsageError(f"a {value.type} entry cannot be written: it is {excess}")
     if len(line) > _BODY_MAX_BYTES:
         raise UsageError(
-            f"a {value.type} entry of {len(line):,} bytes is too long for one line",
-            hint="put large content into a blob and name it",
+            f"a {value.type} entry of {len(line):,} bytes is too long for one line", hint=_hint_on_length(value)
         )
     return line
+
+
+def _hint_on_length(value: KnownBody) -> str:
+    """Return what to do about an entry that is too long: only texts and media can be in blobs."""
+    calls = value.message.tool_calls if isinstance(value, Message) and isinstance(value.message, Reply) else ()
+    sizes = {len(_encoded(Message(message=Reply(content=(call,))))): call for call in calls}
+    if not sizes or max(sizes) <= _BODY_MAX_BYTES // 2:
+        return "put large content into a blob and name it"
+    call = sizes[max(sizes)]
+    named = f"the input of the tool call {call.name} ({call.id})"
+    return f"{named} must be in the line; let the tool take such content from a file, or in several calls"
 
 
 def fits_line(value: KnownBody) -> bool:

@@ -131,11 +131,12 @@ class Setting(Node, frozen=True, kw_only=True, tag="setting"):
 class Cancelled(Node, frozen=True, kw_only=True, tag="cancelled"):
     """The turn was cancelled by a person; `queued_id` is the entry that requested it.
 
-    `content` is the displayed part of the reply in progress; it stays in the context.
+    `content` is the displayed part of the reply in progress, `reply_id`; it stays in the context.
     """
 
     reason: str = ""
     queued_id: str | None = None
+    reply_id: str | None = None
     content: Content = ()
 
 
@@ -233,11 +234,16 @@ class ToolStarted(Annotation, frozen=True, kw_only=True, tag="tool_started"):
     intent: JsonObject = {}
 
 
+ClosedAs: TypeAlias = Literal["ended", "reset"]
+"""How an interrupted reply is closed on a channel: `ended` with the words in its `cancelled` entry, or `reset`."""
+
+
 class Sent(Annotation, frozen=True, kw_only=True, tag="sent"):
-    """A channel has flushed this reply."""
+    """A channel has flushed this reply. With `interrupted`, it has closed a reply that is not in the log."""
 
     reply_id: str
     channel: str = ""
+    interrupted: ClosedAs | None = None
 
 
 class SendFailed(Annotation, frozen=True, kw_only=True, tag="send_failed"):
@@ -359,10 +365,11 @@ class Terminated(Annotation, frozen=True, kw_only=True, tag="terminated"):
 
 
 class UndeliveredReply(Value, frozen=True, kw_only=True):
-    """A reply that has not been delivered to a channel yet."""
+    """A reply that is not delivered to a channel yet; with `interrupted`, an incomplete one to be closed there."""
 
     reply_id: str
     channel: str
+    interrupted: ClosedAs | None = None
 
 
 class UnknownOutcome(Value, frozen=True, kw_only=True):
@@ -390,7 +397,8 @@ class CarriedState(Value, frozen=True, kw_only=True):
     `rules` is the version of the rules the state was computed by. Under rules 1 `queue` held only the messages waiting
     on this branch, `said` named those of them taken up on another branch, `uptime_ms` included the time of crashed
     workers, and `dormant` was not recorded. Since rules 2 `queue` holds the waiting messages of the whole session and
-    the requests of this branch.
+    the requests of this branch. Under rules 1 and 2 `owed` held the undelivered replies of this branch only; since
+    rules 3 it holds those of the session, and the interrupted replies that a channel may show a part of.
     """
 
     head: str

@@ -19,12 +19,15 @@ from wakelog.log.entry import (
     Activity,
     AttentionResolved,
     Body,
+    Cancelled,
     Compaction,
     Custom,
     DamageNote,
     Entry,
+    Failed,
     Head,
     Message,
+    ModelCall,
     Partial,
     Queued,
     Resumed,
@@ -43,8 +46,22 @@ _SUBJECT_FIELDS = {
     **dict.fromkeys((ToolStarted, Spawned, Sent, SendFailed, Partial, Resumed), "reply_id"),
     AttentionResolved: "attention_id",
 }
-# Types that session-wide projections look up at every step; entries of these types are few.
-_INDEXED_TYPES = frozenset((Activity, AttentionResolved, Compaction, Queued, Terminated))
+# Types that session-wide projections look up at every step.
+_INDEXED_TYPES = frozenset(
+    (
+        Activity,
+        AttentionResolved,
+        Cancelled,
+        Compaction,
+        Failed,
+        ModelCall,
+        Partial,
+        Queued,
+        SendFailed,
+        Sent,
+        Terminated,
+    )
+)
 _seq = attrgetter("seq")
 # Annotations whose reply always precedes them in the log.
 _TYPES_NAMING_A_REPLY = frozenset((Sent, Spawned, ToolStarted))
@@ -101,6 +118,8 @@ class Tree:
         self._by_type: dict[type[Body], list[Entry]] = {}
         self.queued_before: tuple[Queued, ...] | None = ()
         """Messages that waited before the tail, on any branch; None if they were not searched for."""
+        self.folds: dict[type, object] = {}
+        """Folds of projections over the entries so far, by type; a projection continues from its own."""
 
     # ── adding entries ───────────────────────────────────────────────────────────────────────────
 
@@ -358,7 +377,7 @@ class Tree:
 def referenced_reply(value: Body) -> str | None:
     """Return the id of the reply whose existence this entry proves by referring to it; None if it proves none."""
     match value:
-        case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id):
+        case ToolStarted(reply_id=reply_id) | Spawned(reply_id=reply_id) | Sent(reply_id=reply_id, interrupted=None):
             return reply_id
         case Message(message=ToolResult(reply_id=str() as reply_id)):
             return reply_id

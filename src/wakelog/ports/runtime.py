@@ -155,6 +155,8 @@ class Tool(Protocol):
 class Channel(Protocol):
     """Destination for replies. Offsets make repeated deliveries harmless.
 
+    Every reply that began ends in `end` or `reset`, if need be from another process: that of a reply whose model call
+    failed in `reset`, that of a cancelled one in `end`, after the whole text that was displayed.
     Any method may raise anything: the reply is kept and delivered in full later, under the same id. A method that does
     not return within 60 seconds is cancelled and counts as one that raised; an attribute `timeout_s` of the channel
     sets another limit, and None removes it.
@@ -163,7 +165,7 @@ class Channel(Protocol):
     name: str
 
     async def begin(self, reply_id: str, attempt: int) -> None:
-        """A reply starts, or starts again."""
+        """A reply starts with its first text, or starts again."""
         ...
 
     async def delta(self, reply_id: str, offset: int, text: str) -> None:
@@ -171,7 +173,7 @@ class Channel(Protocol):
         ...
 
     async def reset(self, reply_id: str) -> None:
-        """Text delivered so far for this reply is void."""
+        """Text delivered so far for this reply is void, also text that another process delivered; there may be none."""
         ...
 
     async def end(self, reply_id: str) -> None:

@@ -13,7 +13,6 @@ import msgspec
 
 from wakelog.log.content import AnyMessage, JsonObject, Note, Prompt, Reply, ToolResult
 from wakelog.log.entry import (
-    Activity,
     Attention,
     AttentionResolved,
     Body,
@@ -28,11 +27,8 @@ from wakelog.log.entry import (
     ModelChange,
     Partial,
     Queued,
-    SendFailed,
-    Sent,
     SessionHeader,
     Setting,
-    UndeliveredReply,
 )
 from wakelog.log.tree import Branch
 
@@ -67,9 +63,6 @@ class BranchState(msgspec.Struct):
     context: ContextEntry | None = None
     queue: tuple[Queued, ...] = ()
     attention: tuple[Attention, ...] = ()
-    undelivered: tuple[UndeliveredReply, ...] = ()
-    send_failed: tuple[SendFailed, ...] = ()
-    """The last failed attempt to send each undelivered reply, since the worker attached."""
 
     @property
     def model(self) -> str | None:
@@ -127,8 +120,6 @@ def initial_branch_state(carried: CarriedState, *, own: bool) -> BranchState:
         context=carried.context,
         queue=carried.queue if own else (),
         attention=carried.attention if own else (),
-        undelivered=carried.owed if own else (),
-        send_failed=carried.send_failed if own else (),
     )
 
 
@@ -210,11 +201,8 @@ class OpenWork:
     """Open work at one point of a branch. On the hot path: every step processes every entry of the tail here."""
 
     def __init__(self, state: BranchState) -> None:
-        self.model_calls: dict[str, ModelCall] = {}
         self.queue = {entry.id: entry for entry in state.queue}
         self.attention = {entry.id: entry for entry in state.attention}
-        self.undelivered = dict.fromkeys((reply.reply_id, reply.channel) for reply in state.undelivered)
-        self.send_failed = {(failed.reply_id, failed.channel): failed for failed in state.send_failed}
 
     def apply(self, value: Body) -> None:
         """Update by one more entry. Entries must come in seq order."""
@@ -226,38 +214,15 @@ class OpenWork:
         """Write the open work into a state."""
         state.queue = tuple(self.queue.values())
         state.attention = tuple(self.attention.values())
-        state.undelivered = tuple(
-            UndeliveredReply(reply_id=reply_id, channel=channel) for reply_id, channel in self.undelivered
-        )
-        state.send_failed = tuple(failed for reply, failed in self.send_failed.items() if reply in self.undelivered)
 
     def add_model_call(self, call: ModelCall) -> None:
-        """Note a model call, which names the queued entry that it takes up and the channels of its reply."""
-        self.model_calls[call.reply_id] = call
+        """A model call takes up the queued entry that it names."""
         self.queue.pop(call.queued_id or "", None)
 
-    def mark_sent(self, sent: Sent) -> None:
-        """Remove a delivered reply from the undelivered ones."""
-        self.undelivered.pop((sent.reply_id, sent.channel), None)
-
-    def add_send_failure(self, failed: SendFailed) -> None:
-        """Record a failed send; the last attempt counts."""
-        self.send_failed[failed.reply_id, failed.channel] = failed
-
-    def add_activity(self, activity: Activity) -> None:
-        """Reset failed sends when a new worker attaches."""
-        if activity.event == "attached":
-            self.send_failed.clear()
-
     def add_message(self, message: Message) -> None:
-        """A reply becomes undelivered, a prompt takes up a queued entry, a result closes questions about its call."""
+        """A prompt takes up a queued entry, a result closes questions about its call."""
         body = message.message
-        if type(body) is Reply:
-            # It goes to the channels of the model call that made it, which has the same parent.
-            call = self.model_calls.pop(message.id, None)
-            if call is not None and call.parent_id == message.parent_id:
-                self.undelivered.update(dict.fromkeys((message.id, channel) for channel in call.channels))
-        elif type(body) is Prompt:
+        if type(body) is Prompt:
             self.queue.pop(body.queued_id or "", None)
             self.drop_cancels()
         elif type(body) is ToolResult and self.attention:
@@ -290,9 +255,6 @@ class OpenWork:
 
 _APPLY_BY_TYPE: dict[type[Body], Callable[[OpenWork, Any], None]] = {
     ModelCall: OpenWork.add_model_call,
-    Sent: OpenWork.mark_sent,
-    SendFailed: OpenWork.add_send_failure,
-    Activity: OpenWork.add_activity,
     Message: OpenWork.add_message,
     Queued: OpenWork.add_queued,
     Cancelled: OpenWork.drop_cancels,

@@ -116,5 +116,6 @@ def _lost_tools(tree: Tree, entries: list[Entry]) -> tuple[LostTool, ...]:
 
 
 def _delivered_lost_replies(tree: Tree, entries: list[Entry]) -> tuple[str, ...]:
-    named = [entry.value.reply_id for entry in entries if isinstance(entry.value, Sent)]
+    values = (entry.value for entry in entries)
+    named = [value.reply_id for value in values if isinstance(value, Sent) and value.interrupted is None]
     return tuple(dict.fromkeys(reply_id for reply_id in named if _is_lost_reply(tree, reply_id)))

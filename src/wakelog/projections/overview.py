@@ -68,7 +68,7 @@ def overview(tree: Tree, *, held: bool = False, damaged: bool = False) -> Overvi
     work = HeadWork(
         len(found.open_tool_calls),
         sum(call.reply_id == _last_reply(branch) for call in found.open_tool_calls),
-        found.interrupted is not None,
+        found.interrupted,
         queue_at_head(tree, here.queue),
     )
     return build_overview(tree.header, tree.last_seq + 1, tree.head, session, here, work, held=held, damaged=damaged)
@@ -84,12 +84,12 @@ def _is_reply(value: Body) -> bool:
 
 
 class HeadWork(msgspec.Struct, frozen=True):
-    """Open work at the head: the number of open tool calls, whether a reply is interrupted, and the queue."""
+    """Open work at the head: the number of open tool calls, the `call` entry of an interrupted reply, and the queue."""
 
     open_tool_calls: int
     open_in_last_reply: int
     """The open tool calls of the last reply. A later reply shows that the conversation went on without a result."""
-    is_interrupted: bool
+    interrupted: str | None
     queue: tuple[Queued, ...]
 
 
@@ -105,6 +105,7 @@ def build_overview(
     damaged: bool = False,
 ) -> Overview:
     """Build the overview of a session from its header, states and open work."""
+    undelivered = len(session.deliveries.pending(work.interrupted).undelivered)
     return Overview(
         id=header.id,
         agent=header.agent,
@@ -124,16 +125,16 @@ def build_overview(
         calls=session.calls,
         usage=session.usage,
         open_calls=work.open_tool_calls,
-        undelivered=len(branch.undelivered),
+        undelivered=undelivered,
         queue=work.queue,
         attention=branch.attention,
         unknown_outcomes=sum(outcome.answer_id is None for outcome in session.unknown_outcomes),
-        state=_state_name(session, branch, work, held=held, damaged=damaged),
+        state=_state_name(session, branch, work, undelivered=undelivered, held=held, damaged=damaged),
     )
 
 
 def _state_name(
-    session: SessionState, branch: BranchState, work: HeadWork, *, held: bool, damaged: bool
+    session: SessionState, branch: BranchState, work: HeadWork, *, undelivered: int, held: bool, damaged: bool
 ) -> SessionStateName:
     """Return the state. An unanswered prompt is pending until a worker begins the turn; then it is interrupted."""
     if session.terminated:
@@ -146,8 +147,8 @@ def _state_name(
         return "waiting"
     if branch.ends_in == "failed":
         return "failed"
-    is_begun = work.open_in_last_reply or work.is_interrupted or branch.ends_in in ("result", "faulted")
+    is_begun = work.open_in_last_reply or work.interrupted or branch.ends_in in ("result", "faulted")
     is_unanswered = branch.ends_in == "prompt" or any(queued.mode != "cancel" for queued in work.queue)
     if is_begun or is_unanswered:
         return "dormant" if session.dormant else "interrupted" if is_begun else "pending"
-    return "undelivered" if branch.undelivered else "idle"
+    return "undelivered" if undelivered else "idle"

@@ -6,7 +6,7 @@ have been read.
 """
 
 from wakelog.log.content import Reply, ToolResult
-from wakelog.log.entry import Body, Compaction, Entry, Message, ModelCall, Queued, SendFailed, SessionHeader
+from wakelog.log.entry import Body, Compaction, Entry, Message, ModelCall, Queued, SessionHeader
 from wakelog.log.ids import NO_NUMBER, id_hash
 from wakelog.log.outline import Outline
 from wakelog.log.tail import MESSAGE_MODES
@@ -142,25 +142,15 @@ class ConversationBuilder:
 class OpenWorkBuilder:
     """Fold over open work on the head branch; input: the session's own entries on it, in seq order."""
 
-    def __init__(self, outline: Outline, path: bytearray, carried: BranchState) -> None:
-        self._outline = outline
-        self._path = path
+    def __init__(self, carried: BranchState) -> None:
         requests = tuple(queued for queued in carried.queue if queued.mode not in MESSAGE_MODES)
-        self._work = OpenWork(BranchState(queue=requests, attention=carried.attention, undelivered=carried.undelivered))
+        self._work = OpenWork(BranchState(queue=requests, attention=carried.attention))
 
     def add(self, value: Body) -> None:
         """Add the next entry."""
-        if isinstance(value, SendFailed) or (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
-            # Queued messages belong to the whole session (`QueueBuilder`); an overview does not use failed sends.
-            return
-        self._work.apply(value)
-        if isinstance(value, ModelCall) and not self._has_reply_on_branch(value.reply_id):
-            self._work.model_calls.pop(value.reply_id, None)
-
-    def _has_reply_on_branch(self, reply_id: str) -> bool:
-        """Whether the reply of a model call is on this branch; calls without one need not be kept."""
-        number = self._outline.number(reply_id)
-        return number != NO_NUMBER and bool(self._path[number])
+        if not (isinstance(value, Queued) and value.mode in MESSAGE_MODES):
+            # Queued messages belong to the whole session (`QueueBuilder`).
+            self._work.apply(value)
 
     def write_into(self, state: BranchState) -> None:
         """Write the open work into a state."""
@@ -177,12 +167,14 @@ class BranchStateBuilder:
     def __init__(self, outline: Outline, node: int, *, is_ordered: bool) -> None:
         self.path = outline.path(node)
         self.conversation = ConversationBuilder(outline, self.path)
-        self.is_interrupted = False
+        self.interrupted: str | None = None
+        """The id of the last `call` entry for a reply on the tip, which no node of the path follows."""
+        self._interrupted_seq = -1
         self._has_model_call = False
         self._is_ordered = is_ordered
         self._outline = outline
         self._tip = node
-        self._open = OpenWorkBuilder(outline, self.path, self.conversation.carried)
+        self._open = OpenWorkBuilder(self.conversation.carried)
 
     def is_on_path(self, number: int) -> bool:
         """Whether an entry is a node of the path, or an annotation of one."""
@@ -195,17 +187,19 @@ class BranchStateBuilder:
         if entry.is_node:
             self.conversation.add(entry, number)
         elif isinstance(entry.value, ModelCall):
-            self._note_model_call(entry.value, self._outline.node_of(number))
+            self._note_model_call(entry.seq, entry.value, self._outline.node_of(number))
         if self.conversation.start != start:
-            self._open = OpenWorkBuilder(self._outline, self.path, self.conversation.carried)
+            self._open = OpenWorkBuilder(self.conversation.carried)
         elif self._is_ordered and number >= self._outline.inherited:
             self._open.add(entry.value)
 
-    def _note_model_call(self, call: ModelCall, node: int) -> None:
+    def _note_model_call(self, seq: int, call: ModelCall, node: int) -> None:
         """Note a model call whose parent is the tip: no node has followed it."""
         self._has_model_call = self._has_model_call or node == self._tip
-        if call.purpose == "reply" and call.parent_id is not None:
-            self.is_interrupted = self.is_interrupted or id_hash(call.parent_id) == self._outline.key(self._tip)
+        if call.purpose != "reply" or call.parent_id is None or seq < self._interrupted_seq:
+            return
+        if id_hash(call.parent_id) == self._outline.key(self._tip):
+            self.interrupted, self._interrupted_seq = call.id, seq
 
     @property
     def is_idle(self) -> bool:

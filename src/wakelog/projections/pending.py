@@ -1,4 +1,4 @@
-"""Pending work of a branch: open tool calls, interrupted or undelivered replies, queue and questions.
+"""Pending work of a branch: open tool calls, an interrupted reply, queue and questions.
 
 A tool call is identified by its reply and its id, because provider ids repeat between replies. It is open until it has
 a result. Tool calls that a compaction replaced are not pending: the model will never see their results. Terminating a
@@ -24,6 +24,7 @@ from wakelog.log.entry import (
 from wakelog.log.tree import Branch, Tree
 from wakelog.projections.branch_state import BranchState, branch_state
 from wakelog.projections.context import active_part
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.queue import queue_at_head
 
 
@@ -67,7 +68,6 @@ class Pending(msgspec.Struct, frozen=True):
     """Pending work at the end of a branch."""
 
     open_tool_calls: tuple[OpenToolCall, ...] = ()
-    undelivered: tuple[UndeliveredReply, ...] = ()
     interrupted: str | None = None
     """The id of the `call` entry whose reply is missing or interrupted."""
     queue: tuple[Queued, ...] = ()
@@ -77,9 +77,7 @@ class Pending(msgspec.Struct, frozen=True):
 def pending(branch: Branch, state: BranchState | None = None) -> Pending:
     """Return the pending work at the end of a branch; pass `state` if the branch state is known."""
     state = state or branch_state(branch)
-    return Pending(
-        open_tool_calls(branch), state.undelivered, _interrupted_call_id(branch), state.queue, state.attention
-    )
+    return Pending(open_tool_calls(branch), _interrupted_call_id(branch), state.queue, state.attention)
 
 
 def is_turn_open(branch: Branch) -> bool:
@@ -207,9 +205,15 @@ class DroppedWork(msgspec.Struct, frozen=True):
         """One line of text for each item."""
         return (
             *(f"the open tool call {call.tool_call.name} ({call.tool_call.id})" for call in self.open_tool_calls),
-            *(f"the reply {reply.reply_id}, not delivered to {reply.channel}" for reply in self.undelivered),
+            *map(_undelivered_text, self.undelivered),
             *(f"the queued message {queued.id}" for queued in self.queue),
         )
+
+
+def _undelivered_text(reply: UndeliveredReply) -> str:
+    if reply.interrupted is None:
+        return f"the reply {reply.reply_id}, not delivered to {reply.channel}"
+    return f"the interrupted reply {reply.reply_id}, of which {reply.channel} may show a part"
 
 
 class SessionEnding(msgspec.Struct, frozen=True):
@@ -226,5 +230,7 @@ def work_dropped_by_end(tree: Tree) -> DroppedWork:
     state = branch_state(branch)
     messages = (queued for queued in queue_at_head(tree, state.queue) if queued.message is not None)
     return DroppedWork(
-        open_tool_calls(branch), state.undelivered, tuple(queued for queued in messages if queued.mode != "compact")
+        open_tool_calls(branch),
+        deliveries(tree).pending(None).undelivered,
+        tuple(queued for queued in messages if queued.mode != "compact"),
     )

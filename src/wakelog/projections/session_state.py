@@ -31,6 +31,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.tree import Tree
 from wakelog.projections.branch_state import IMPORTED_SETTING, BranchState, branch_state
+from wakelog.projections.deliveries import Deliveries
 from wakelog.projections.queue import has_whole_queue, queue_at_head
 from wakelog.projections.unknown_outcomes import add_unknown_result, apply_answer, remove_told_answers
 from wakelog.projections.usage import Uptime, uptime
@@ -57,6 +58,7 @@ class SessionState(msgspec.Struct):
     messages: int = 0
     unknown_outcomes: tuple[UnknownOutcome, ...] = ()
     """The tool calls whose outcome is unknown: those no person has answered, and answers the model was not told yet."""
+    deliveries: Deliveries = msgspec.field(default_factory=Deliveries)
     uptime: Uptime | None = None
     """None if only a tail was read and its compactions are of rules 1, which carry a wrong sum."""
 
@@ -176,6 +178,7 @@ def apply_to_session(state: SessionState, entry: Entry) -> None:
         case Custom() as custom:
             state.unknown_outcomes = remove_told_answers(state.unknown_outcomes, custom)
     state.messages += isinstance(entry.value, Message)
+    state.deliveries.apply(entry.value)
     state.dormant = _is_dormant_after(state.dormant, entry.value)
 
 
@@ -203,6 +206,7 @@ def build_carried_state(tree: Tree, at: str) -> CarriedState:
 
 def carried_state_of(head: str, branch: BranchState, session: SessionState, queue: tuple[Queued, ...]) -> CarriedState:
     """Return the state that a compaction must carry, from the states of head branch and session."""
+    open_deliveries = session.deliveries.pending(None)
     assert session.uptime is not None, "a tail that begins at a compaction of rules 1 cannot be carried on"
     return CarriedState(
         head=head,
@@ -224,8 +228,8 @@ def carried_state_of(head: str, branch: BranchState, session: SessionState, queu
         settings=branch.settings,
         context=branch.context,
         attention=branch.attention,
-        owed=branch.undelivered,
-        send_failed=branch.send_failed,
+        owed=open_deliveries.undelivered,
+        send_failed=open_deliveries.send_failed,
         queue=queue,
         dormant=session.dormant,
         recorded=session.recorded,

@@ -74,7 +74,7 @@ _IDS: _Fields = {
     Reply: ("call_id",),
     ToolResult: ("tool_call_id", "reply_id", "copied_from"),
     ToolCall: ("id",),
-    Cancelled: ("queued_id",),
+    Cancelled: ("queued_id", "reply_id"),
     Failed: ("call_id",),
     Compaction: ("first_kept_entry_id", "call_id"),
     CarriedState: ("head", "said"),

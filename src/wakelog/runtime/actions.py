@@ -2,8 +2,9 @@
 
 Delivery has two phases: a reply is complete in the log first; `sent` is written when a channel has flushed it. The
 whole text is delivered from the log, under the reply's id; by the offset, a channel skips text that it already has. So
-a repeat after a crash is harmless, and a reply that was sent is not sent again. An exception of a channel becomes a
-`send_failed` entry; `decide/retries.py` decides when the reply is sent again.
+a repeat after a crash is harmless, and a reply that was sent is not sent again. A reply that will not be completed is
+closed in the same way: a cancelled one ends with its displayed words, any other is reset (RUN-25). An exception of a
+channel becomes a `send_failed` entry; `decide/retries.py` decides when the reply is sent again.
 """
 
 import asyncio
@@ -29,9 +30,19 @@ from wakelog.decide.outcomes import outcome_notice
 from wakelog.decide.retries import failed_attempts
 from wakelog.decide.wording import valid_utf8
 from wakelog.errors import WakelogError
-from wakelog.log.content import Prompt, Reply, Text
-from wakelog.log.entry import Attention, Custom, Failed, FaultReport, Message, ModelCall, SendFailed, Sent
-from wakelog.log.tree import Branch
+from wakelog.log.content import BaseMessage, Prompt, Reply, Text
+from wakelog.log.entry import (
+    Attention,
+    Cancelled,
+    Custom,
+    Failed,
+    FaultReport,
+    Message,
+    ModelCall,
+    SendFailed,
+    Sent,
+)
+from wakelog.log.tree import Branch, Tree
 from wakelog.ports.runtime import Channel
 from wakelog.projections.losses import DAMAGE_NOTICE, notice_data
 from wakelog.runtime.model_request import is_being_cancelled
@@ -98,7 +109,10 @@ def cancel_turn(step: Step, decision: CancelTurn) -> None:
         ),
         None,
     )
-    write_cancelled(step, decision.queued, step.partial_text(cut.reply_id) if isinstance(cut, ModelCall) else "")
+    if isinstance(cut, ModelCall):
+        write_cancelled(step, decision.queued, cut.reply_id, step.partial_text(cut.reply_id))
+    else:
+        write_cancelled(step, decision.queued)
 
 
 def fail_turn(step: Step, decision: FailTurn) -> None:
@@ -113,13 +127,18 @@ CHANNEL_TIMEOUT_S = 60.0
 
 
 async def deliver(step: Step, decision: Deliver) -> None:
-    """Send a finished reply to one channel."""
-    channel, reply_id = decision.channel, decision.reply_id
-    attempt, text = max(1, count_model_calls(step.branch, reply_id)), _reply_text(step, reply_id)
+    """Send a finished reply to one channel, or close an interrupted one there."""
+    channel, reply_id, closed = decision.channel, decision.reply_id, decision.interrupted
+    attempt, text = max(1, count_model_calls(step.branch, reply_id)), _text_to_deliver(step, decision)
+    if closed is not None and not text:
+        closed = "reset"
     # A channel that missed a restart of the reply may hold other text under the same id.
-    resets = attempt > 1 and failed_attempts(step.state, reply_id, channel) > 0
+    resets = attempt > 1 and failed_attempts(step.deliveries, reply_id, channel) > 0
 
     async def give(channel: Channel) -> None:
+        if closed == "reset":
+            await channel.reset(reply_id)
+            return
         await channel.begin(reply_id, attempt)
         if resets:
             await channel.reset(reply_id)
@@ -128,10 +147,11 @@ async def deliver(step: Step, decision: Deliver) -> None:
         await channel.end(reply_id)
 
     fault = await call_channel(step, step.runtime.channels[channel], give)
+    about = reply_id if closed is None else None
     if fault is None:
-        step.write(Sent(reply_id=reply_id, channel=channel), about=reply_id)
+        step.write(Sent(reply_id=reply_id, channel=channel, interrupted=closed), about=about)
     else:
-        write_send_failed(step, reply_id, channel, fault, about=reply_id)
+        write_send_failed(step, reply_id, channel, fault, about=about)
 
 
 async def call_channel(step: Step, channel: Channel, send: Callable[[Channel], Awaitable[None]]) -> FaultReport | None:
@@ -162,7 +182,7 @@ async def _within_limit(send: Callable[[Channel], Awaitable[None]], channel: Cha
 
 def write_send_failed(step: Step, reply_id: str, channel: str, fault: FaultReport, *, about: str | None) -> None:
     """Write that sending a reply to a channel failed; `about` is None if the reply is not in the log."""
-    attempt = failed_attempts(step.state, reply_id, channel) + 1
+    attempt = failed_attempts(step.deliveries, reply_id, channel) + 1
     step.write(SendFailed(reply_id=reply_id, channel=channel, error=fault, attempt=attempt), about=about)
 
 
@@ -179,9 +199,27 @@ def count_model_calls(branch: Branch, reply_id: str) -> int:
     return sum(call.reply_id == reply_id for call in calls)
 
 
+def _text_to_deliver(step: Step, decision: Deliver) -> str:
+    """Return the text to deliver, which may be older than the last compaction; empty for a reset."""
+    match decision.interrupted:
+        case None:
+            return _reply_text(step, decision.reply_id)
+        case "ended":
+            words = _displayed_words(step.tree, decision.reply_id)
+            return words or _displayed_words(step.session.read().tree, decision.reply_id) or ""
+    return ""
+
+
 def _reply_text(step: Step, reply_id: str) -> str:
-    """Return the text of a reply, which may be older than the last compaction."""
     node = step.tree.nodes.get(reply_id) or step.session.read().tree.nodes.get(reply_id)
     if node is None or not isinstance(node.value, Message) or not isinstance(node.value.message, Reply):
         return ""
     return node.value.message.text
+
+
+def _displayed_words(tree: Tree, reply_id: str) -> str | None:
+    """Return the words of a cancelled reply; None if its `cancelled` entry is not in the tree."""
+    for entry in reversed(tree.own_entries_of(Cancelled)):
+        if isinstance(entry.value, Cancelled) and entry.value.reply_id == reply_id:
+            return BaseMessage(content=entry.value.content).text
+    return None

@@ -3,7 +3,8 @@
 The call is in the log before the request, every delta is in the journal before it is displayed, and the journal is
 dropped only when the reply is durable. An interrupted reply is requested again under its own id: from where it stopped
 (resume) or from the beginning (replace), as decided. A failure of the provider becomes a `failed` entry. A channel that
-raises gets no more of the reply while it is streamed; its failure is written after the entry that ends the call.
+raises gets no more of the reply while it is streamed; its failure is written after the entry that ends the call. What
+channels were shown of a reply that failed or was cancelled is closed by later steps, as the log then says (RUN-25).
 """
 
 import contextlib
@@ -96,11 +97,15 @@ class _ModelCallRun:
         self.channel_names = reply_channels(step)
         self.channels = self._streaming_channels()
         self.channel_faults: dict[str, FaultReport] = {}
+        # The call itself is written by this step, after the branch it was decided on.
+        self.attempt = count_model_calls(step.branch, reply_id) + 1
+        self.has_begun = False
 
     def _streaming_channels(self) -> dict[str, Channel]:
         """Return the channels to stream the reply to; one that waits for an earlier reply gets it later."""
         channels = {name: channel for name, channel in self.step.runtime.channels.items() if name in self.channel_names}
-        return {name: channel for name, channel in channels.items() if not has_waiting_retry(self.step.state, name)}
+        waiting = self.step.deliveries
+        return {name: channel for name, channel in channels.items() if not has_waiting_retry(waiting, name)}
 
     async def run(self) -> None:
         """Write the call, stream the reply, and write the one entry that ends the call."""
@@ -119,11 +124,11 @@ class _ModelCallRun:
         cancel = await run_until_cancelled(self.step, self._stream(reply))
         if cancel is not None:
             self._write_partial()
-            write_cancelled(self.step, cancel, BaseMessage(content=self.draft.content).text)
+            write_cancelled(self.step, cancel, self.reply_id, BaseMessage(content=self.draft.content).text)
         elif isinstance(self.end, Finished):
             await self._write_reply(self.end)
         else:
-            await self._write_fault(self.end)
+            self._write_fault(self.end)
         self._write_send_failures()
 
     async def _inject(self, hooks: Sequence[HookSettings]) -> None:
@@ -155,7 +160,9 @@ class _ModelCallRun:
     # ── stream ───────────────────────────────────────────────────────────────────────────────────
 
     async def _stream(self, reply: AsyncIterator[Delta]) -> None:
-        await self._begin_on_channels()
+        if self.attempt > 1:
+            # Channels may show text of an earlier attempt.
+            await self._begin_on_channels()
         if self.prior:
             self.step.runtime.observer.on_delta(self.step.session, TextDelta(self.prior))
         sieve = DeltaRedactor(self.step.redact, self.step.session.known_secrets)
@@ -180,8 +187,9 @@ class _ModelCallRun:
         offset = self.draft.chars
         self.draft.add(delta)
         self.step.runtime.observer.on_delta(self.step.session, delta)
-        if isinstance(delta, TextDelta):
+        if isinstance(delta, TextDelta) and delta.text:
             text = delta.text
+            await self._begin_on_channels()
             await self._send_to_channels(lambda channel: channel.delta(self.reply_id, offset, text))
 
     def _write_to_journal(self, piece: bytes) -> None:
@@ -189,14 +197,16 @@ class _ModelCallRun:
         self.step.runtime.store.journal(self.step.session.name, self.reply_id, piece, fence=fence)
 
     async def _begin_on_channels(self) -> None:
-        # This call was written by this step, after the branch it decided on.
-        attempt = count_model_calls(self.step.branch, self.reply_id) + 1
+        """Begin the reply on every channel, once."""
+        if self.has_begun:
+            return
+        self.has_begun = True
 
         async def begin(channel: Channel) -> None:
-            await channel.begin(self.reply_id, attempt)
+            await channel.begin(self.reply_id, self.attempt)
             if self.prior:
                 await channel.delta(self.reply_id, 0, self.prior)
-            elif attempt > 1:
+            elif self.attempt > 1:
                 await channel.reset(self.reply_id)
 
         await self._send_to_channels(begin)
@@ -234,7 +244,7 @@ class _ModelCallRun:
             for delta in to_deltas(safe.parts):
                 step.runtime.observer.on_delta(step.session, delta)
 
-    async def _write_fault(self, end: Faulted) -> None:
+    def _write_fault(self, end: Faulted) -> None:
         self._write_partial()
         # A context overflow is retried at once with a shorter context, even if the provider calls it permanent.
         is_curable = end.kind == CONTEXT_OVERFLOW
@@ -247,8 +257,6 @@ class _ModelCallRun:
         self.step.write(Failed(reason="call", error=error, call_id=self.call_id))
         if self.draft.content:
             self.step.runtime.observer.on_restart(self.step.session)
-        if self.draft.chars:
-            await self._send_to_channels(lambda channel: channel.reset(self.reply_id))
 
     def _write_partial(self) -> None:
         content = fit_entry_content(self.draft.content)

@@ -25,6 +25,7 @@ from wakelog.log.tree import Branch, Tree
 from wakelog.ports.runtime import Tool
 from wakelog.ports.stores import Lease
 from wakelog.projections.branch_state import BranchState
+from wakelog.projections.deliveries import PendingDeliveries
 from wakelog.redaction.redactor import SecretSpan, redact
 from wakelog.runtime.interface import Runtime
 from wakelog.runtime.tool_declarations import ToolDeclarations
@@ -42,6 +43,7 @@ class Step:
         self.tree: Tree = verdict.snapshot.tree
         self.branch: Branch = verdict.snapshot.branch
         self.state: BranchState = verdict.snapshot.state
+        self.deliveries: PendingDeliveries = verdict.snapshot.deliveries
         self.decided_at_seq = session.last_seq
         tools = verdict.snapshot.tools
         # Those that the decision has read already.
@@ -175,10 +177,10 @@ async def run_until_cancelled(step: Step, work: Coroutine[Any, Any, None]) -> Qu
             await cancel_and_wait(watching)
 
 
-def write_cancelled(step: Step, request: Queued, text: str = "") -> None:
-    """Write the entry that ends the turn at a person's request; `text` is the displayed text of the reply."""
+def write_cancelled(step: Step, request: Queued, reply_id: str | None = None, text: str = "") -> None:
+    """Write the entry that ends the turn at a person's request; `text` was displayed of the reply in progress."""
     content = (Text(text=text),) if text else ()
-    step.write(Cancelled(reason="asked by a person", queued_id=request.id, content=content))
+    step.write(Cancelled(reason="asked by a person", queued_id=request.id, reply_id=reply_id, content=content))
 
 
 async def cancel_and_wait(task: "asyncio.Future[Any]") -> None:

@@ -175,6 +175,40 @@ class ChannelSuite:
 
         assert output_of(stage, play) == output_of(stage, single_delivery("Hello"))
 
+    def test_a_reset_may_be_the_end(self, stage: NewStage) -> None:
+        """RUN-25: a reply that is reset and never comes again leaves nothing behind for the next one."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, wor")
+            await channel.reset("r1")
+            await single_delivery("Good morning", "r2")(channel)
+
+        assert output_of(stage, play).endswith(output_of(stage, single_delivery("Good morning", "r2")))
+
+    def test_a_reset_of_an_unknown_reply_shows_nothing(self, stage: NewStage) -> None:
+        """RUN-25: a worker resets what its predecessor may have shown, more than once if need be."""
+
+        async def play(channel: Channel) -> None:
+            await channel.reset("r0")
+            await channel.reset("r0")
+            await single_delivery("Hello")(channel)
+
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello"))
+
+    def test_an_interrupted_reply_may_end_with_its_text(self, stage: NewStage) -> None:
+        """RUN-25: the end of a cancelled reply brings the text that was displayed, and adds nothing to it."""
+
+        async def play(channel: Channel) -> None:
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, ")
+            await channel.delta("r1", 7, "wor")
+            await channel.begin("r1", 1)
+            await channel.delta("r1", 0, "Hello, wor")
+            await channel.end("r1")
+
+        assert output_of(stage, play) == output_of(stage, single_delivery("Hello, wor"))
+
     def test_replies_count_for_themselves(self, stage: NewStage) -> None:
         """Offsets are per reply: a second one begins at 0, and a repetition of the first changes nothing."""
 

@@ -76,5 +76,5 @@ def test_sessions_that_cannot_be_continued(shell, story):
     story.session.append(Terminated())
     before = (shell.store / "crab_user_1.jsonl").read_bytes()
     answer = shell.terminal("chat", "crab_user_1", "--model", "demo")
-    assert (answer.code, "has ended" in answer.out) == (2, True)
+    assert (answer.code, "is terminated" in answer.out) == (5, True)
     assert (shell.store / "crab_user_1.jsonl").read_bytes() == before

@@ -20,7 +20,14 @@ def test_end(shell, story):
     entry = shell("show", "crab_user_1", "--json").rows[-1]
     assert (entry["type"], entry["reason"], entry["id"]) == ("terminated", "moved elsewhere", answer.out.strip())
     assert shell("ls", "--json").json["state"] == "terminated"
-    for words in (("append", "crab_user_1", "more"), ("end", "crab_user_1"), ("head", "crab_user_1", "1")):
+    refusals: tuple[tuple[str, ...], ...] = (
+        ("append", "crab_user_1", "more"),
+        ("end", "crab_user_1"),
+        ("head", "crab_user_1", "1"),
+        ("run", "-s", "crab_user_1", "more"),
+        ("run", "-s", "crab_user_1"),
+    )
+    for words in refusals:
         refused = shell(*words)
         assert (refused.code, refused.out) == (5, "")
         assert "is terminated; `wakelog fork crab_user_1 --new-session` continues it in a new session" in refused.err

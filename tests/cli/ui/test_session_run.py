@@ -164,7 +164,7 @@ def test_ctrl_c_during_a_reply(shell, script):
     talk.type("\x03")
     answer = talk.end()
     assert (answer.code, "the turn was cancelled" in answer.out) == (130, True)
-    assert kinds(shell)[-4:] == ["queued", "partial", "cancelled", "activity"]
+    assert kinds(shell)[-5:] == ["queued", "partial", "cancelled", "sent", "activity"]
     assert shell("ls", "--json").json["state"] == "idle"
 
 

@@ -25,7 +25,6 @@ from wakelog.cli.ui.terminal import clip, style_of
 from wakelog.config import load_config, plan_agent
 from wakelog.errors import NotFound, UsageError
 from wakelog.identity import is_chat_of
-from wakelog.projections.session_state import session_state
 from wakelog.reading import read_identity
 from wakelog.runtime.checks import check_files, check_store_files
 from wakelog.session import Session
@@ -108,9 +107,8 @@ def _session_to_continue(
             raise UsageError("a chat continues from the head", hint=f"`wakelog head {session}` moves it there first")
         place.store = address.store
         found = Session(address.store, address.name)
-    if found is not None and session_state(found.tree).terminated:
-        raise UsageError(f"{found.name} has ended", hint=f"`wakelog fork {found.name} --new-session` continues it")
     if found is not None:
+        found.check_not_ended()
         check_files(found)
     else:
         check_store_files(place.store)

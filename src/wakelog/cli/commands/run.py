@@ -25,7 +25,6 @@ from wakelog.cli.ui.session_run import RunOptions, can_ask_user, report_and_exit
 from wakelog.errors import Conflict, UsageError
 from wakelog.log.content import Prompt, Text
 from wakelog.log.entry import Entry
-from wakelog.projections.session_state import session_state
 from wakelog.runtime.wake import next_decision
 from wakelog.session import Session
 
@@ -81,8 +80,7 @@ def _opened(
     if address.entry is not None:
         raise UsageError("a run continues from the head", hint=f"`wakelog fork {session}` moves it there first")
     opened = Session(address.store, address.name)
-    if session_state(opened.tree).terminated:
-        raise UsageError(f"{opened.name} has ended", hint=f"`wakelog fork {opened.name} --new-session` continues it")
+    opened.check_not_ended()
     after = opened.last_seq
     apply_settings(opened, options.overrides, list_tools)
     return opened, after, address.ref
@@ -139,6 +137,7 @@ def _check_waiting(shared: SharedOptions, session: str | None, options: RunSetti
         raise UsageError("--steer requires a prompt", hint="leave it out, or give a prompt")
     address = find_session(shared.store_url, session)
     opened = Session(address.store, address.name)
+    opened.check_not_ended()
     if next_decision(runtime_for(address.store), opened) is None:
         hint = f'give a prompt: wakelog run -s {address.ref} "..."'
         raise UsageError(f"no prompt is given, and nothing is pending in {opened.name}", hint=hint)

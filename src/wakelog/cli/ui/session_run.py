@@ -39,7 +39,7 @@ from wakelog.cli.ui.transcripts import key_argument
 from wakelog.decide.damage import DAMAGE_REASON, notice_text
 from wakelog.log.codec import canonical_json
 from wakelog.log.entry import Failed
-from wakelog.projections.branch_state import branch_state
+from wakelog.projections.deliveries import deliveries
 from wakelog.projections.losses import losses
 from wakelog.questions import OUTCOME_REASON, Question, collect_questions, unknown_outcomes
 from wakelog.runtime.wake import WakeReport
@@ -206,9 +206,8 @@ def _how_to_decide(session: Session, left: tuple[Question, ...]) -> str:
 
 
 def _send_failure_reason(session: Session) -> str:
-    errors = [
-        failed.error for failed in branch_state(session.branch()).send_failed if failed.channel == TERMINAL_CHANNEL
-    ]
+    failures = deliveries(session.tree).pending(None).send_failed
+    errors = [failed.error for failed in failures if failed.channel == TERMINAL_CHANNEL]
     error = errors[-1] if errors else None
     return f": {error.message or error.kind}" if error is not None else ""
 

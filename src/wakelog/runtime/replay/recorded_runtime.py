@@ -404,16 +404,24 @@ class _RecordedChannel:
 
     def __init__(self, held: MemoryChannel, runtime: ReplayRuntime) -> None:
         self.name = held.name
-        self.delta, self.reset, self.end = held.delta, held.reset, held.end
+        self.delta, self.end = held.delta, held.end
         self._held = held
         self._runtime = runtime
 
     async def begin(self, reply_id: str, attempt: int) -> None:
         """Raise the recorded fault here, whatever its place in the reply was: no entry records that place."""
+        self._raise_recorded_fault(reply_id)
+        await self._held.begin(reply_id, attempt)
+
+    async def reset(self, reply_id: str) -> None:
+        """Raise the recorded fault here too: an interrupted reply is reset without a `begin`."""
+        self._raise_recorded_fault(reply_id)
+        await self._held.reset(reply_id)
+
+    def _raise_recorded_fault(self, reply_id: str) -> None:
         fault = self._runtime.channel_fault(reply_id, self.name)
         if fault is not None:
             raise _RecordedFault(fault)
-        await self._held.begin(reply_id, attempt)
 
 
 class _RecordedFault(WakelogError):

@@ -7,8 +7,8 @@ import msgspec
 from wakelog.arguments import check_store, session_ref
 from wakelog.channels.in_process import MemoryChannel
 from wakelog.errors import LeaseLost, WakelogError
-from wakelog.log.content import Reply
-from wakelog.log.entry import RULES_VERSION, Activity, Entry, Message, Sent
+from wakelog.log.content import BaseMessage, Reply
+from wakelog.log.entry import RULES_VERSION, Activity, Cancelled, Entry, Message, Sent
 from wakelog.ports.stores import Store
 from wakelog.reading import read_session_header
 from wakelog.runtime.replay.recorded_runtime import ReplayRuntime
@@ -115,18 +115,18 @@ def _channels(script: list[RecordedLine]) -> set[str]:
 
 
 def _delivery_mismatch(script: list[RecordedLine], channels: dict[str, MemoryChannel]) -> str:
-    """Return which sent reply a channel does not hold exactly as logged; empty if there is none."""
-    texts = {
-        recorded.body.id: recorded.body.message.text
-        for recorded in script
-        if isinstance(recorded.body, Message) and isinstance(recorded.body.message, Reply)
-    }
+    """Return which sent or closed reply a channel does not hold exactly as logged; empty if there is none."""
+    texts, sent = {}, {}
     for recorded in script:
-        body = recorded.body
-        if (
-            isinstance(body, Sent)
-            and not recorded.is_input
-            and channels[body.channel].replies.get(body.reply_id) != texts.get(body.reply_id)
-        ):
-            return f"the channel {body.channel} has another text for the reply {body.reply_id} than the log"
+        match recorded.body:
+            case Message(message=Reply() as reply) as message:
+                texts[message.id] = reply.text
+            case Cancelled(reply_id=str() as reply_id, content=content):
+                texts[reply_id] = BaseMessage(content=content).text
+            case Sent(reply_id=reply_id, channel=channel) as body if not recorded.is_input:
+                # A reply that was reset may have been continued and sent later.
+                sent[reply_id, channel] = body
+    for (reply_id, channel), body in sent.items():
+        if channels[channel].replies.get(reply_id) != ("" if body.interrupted == "reset" else texts.get(reply_id)):
+            return f"the channel {channel} has another text for the reply {reply_id} than the log"
     return ""
