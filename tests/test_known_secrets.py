@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,8 @@ def learned(store=None):
 
 def test_nothing_of_a_recognised_value_is_written_again(url, tmp_path):
     """Law 14: in prompt, reply, thinking, tool input and output, title, queue, summary, fork, sub-agent and index."""
-    store, shown = open_store(url), []
+    store = open_store(url)
+    shown: list[Any] = []
     agent = Agent(
         model="scripted:m",
         provider=Play(REPLIES, summary=BARE),
@@ -122,7 +124,7 @@ def test_nothing_of_a_recognised_value_is_written_again(url, tmp_path):
     }
     assert from_child.text == CLEAN
     session.rename(BARE)
-    session.label(session.tree.head, BARE)
+    session.label(session.branch().nodes[-1], BARE)
     lease = session.acquire("another", ttl_s=60, recording=True)
     assert isinstance(session.say(BARE).value, Queued)
     session.release(lease)

@@ -274,7 +274,7 @@ def test_doctor_checks_the_store(shell, log):
     for word in ("notes.txt", ".new-1-x", "link.jsonl", "chmod 600", "chmod 700", "by-id/gone"):
         assert word in told
     lists: dict[str, list[object]] = {"damaged": [], "lost": [], "inaccessible": []}
-    whole = {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", "tools", *lists}
+    whole = {"store", "sessions", "bytes", "index", "indexBytes", "problems", "relinked", "redacted", "tools", *lists}
     whole |= {"verified", "unverified", "unverifiedBytes", "unreadBlobs"}
     assert set(report) == whole
     assert (report["sessions"], {name: report[name] for name in lists}) == (1, lists)
