@@ -33,7 +33,7 @@ MORE = {"copy": ["--to", "elsewhere"], "handoff": ["--to", "pi", "--dry-run"]}
 NOT_TRIED = {("tail", "--follow"), ("show", "--follow"), ("copy", "--all"), ("context", "--exact"), ("usage", "--all")}
 NOT_TRIED |= {
     ("questions", flag)
-    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")
+    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--dismiss", "--wake")
 }
 SHARED = {"--help", "--pager"}
 
