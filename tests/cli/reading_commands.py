@@ -41,7 +41,7 @@ NOT_TRIED = {
 }
 NOT_TRIED |= {
     ("questions", flag)
-    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--wake")
+    for flag in ("--approve", "--deny", "--ran", "--did-not-run", "--unknown", "--run-again", "--dismiss", "--wake")
 }
 SHARED = {"--help", "--pager"}
 

@@ -57,6 +57,6 @@ MUST_BREAK = (
     *(f"LOG-{number}" for number in (1, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 20)),
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)),
-    *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23)),
+    *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23, 25, 26)),
     *(f"ST-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
 )

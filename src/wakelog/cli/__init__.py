@@ -22,7 +22,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("commands.run", "Send one prompt to an agent and print its reply."),
         "wake": ("commands.wake", "Continue a session from its last state."),
         "cancel": ("commands.questions", "Cancel the current turn of a session."),
-        "questions": ("commands.questions", "List what waits for a person and tools that may have run, or decide one."),
+        "questions": ("commands.questions", "List questions and tools that may have run, or decide one."),
         "rerun": ("commands.questions", "Run a tool again, on a new branch."),
         "service": ("commands.service", "Wake sessions at boot and by a timer."),
     },

@@ -97,10 +97,7 @@ def cancel(shared: SharedOptions, session: str) -> None:
 @click.option("--dismiss", is_flag=True, help="Show an unknown outcome no more; the model is not told.")
 @click.option("--wake", "go_on", is_flag=True, help="Continue the session after the decision.")
 def questions(shared: SharedOptions, session: str | None, result: str | None, *, go_on: bool, **flags: bool) -> None:
-    """List open approvals and questions, and tools that may have run; or decide one.
-
-    SESSION:ENTRY selects one where a session has several.
-    """
+    """List questions and tools that may have run, or decide one. SESSION:ENTRY selects one of several."""
     words: list[PersonDecision] = [word for flag, word in _DECISIONS.items() if flags[flag]]
     if result is not None:
         words.append("result")
