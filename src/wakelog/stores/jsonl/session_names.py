@@ -272,7 +272,8 @@ class SessionNames:
 
     def _linked_name(self, session: str) -> str:
         name = _link_target(os.path.join(self._folder.path, "by-id", session))
-        if name is None or self._id_of(name) not in (session, None):
+        # A copy of a session whose header was changed is linked under the id that the header has now.
+        if name is None or (self._id_of(name) not in (session, None) and id_of(self._first_line(name)) != session):
             raise NotFound(session)
         return self._plain_name(name)
 
