@@ -11,7 +11,7 @@ from wakelog.log.codec import SessionIdentity, decode_identity
 from wakelog.log.content import Prompt
 from wakelog.log.entry import Message, Queued
 from wakelog.log.lines import EntryReader
-from wakelog.log.seal import find_seal, has_valid_seal
+from wakelog.log.seal import is_changed_header
 from wakelog.log.session_names import name_stem, stems
 from wakelog.ports.stores import Store
 from wakelog.redaction.entries import redact_identity
@@ -43,18 +43,13 @@ def _latest_of(store: Store, agent: str, sender: str) -> str | None:
             if is_chat_of(store, first.name, identity, agent, sender):
                 return first.name
             # Only names of the current scheme belong to one pair; those of earlier versions may be of another one.
-            if stem == name_stem(agent, sender) and (identity is None or _is_changed(first.raw)):
+            if stem == name_stem(agent, sender) and (identity is None or is_changed_header(first.raw)):
                 raise UnreadableHeader(
                     f"the header of {first.name} cannot be read, so it may be the latest session of "
                     f"{agent!r} and {sender!r}",
                     hint=f'continue it by its name, as with Session.get(store, "{first.name}"), or create a new one',
                 )
     return None
-
-
-def _is_changed(header: bytes) -> bool:
-    """Return whether a session header has a seal that does not match, so that its identity cannot be trusted."""
-    return find_seal(header) is not None and not has_valid_seal(header, b"")
 
 
 def is_chat_of(store: Store, name: str, identity: SessionIdentity | None, agent: str, sender: str) -> bool:

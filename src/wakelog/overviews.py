@@ -15,7 +15,7 @@ from typing import IO, TypeAlias
 import msgspec
 
 from wakelog.log.codec import Undecodable, decode
-from wakelog.log.entry import Body, Entry, SessionHeader
+from wakelog.log.entry import Body, Entry
 from wakelog.log.ids import NO_NUMBER
 from wakelog.log.outline import Outline
 from wakelog.ports.stores import Store
@@ -80,7 +80,7 @@ class OverviewReading:
         branch = self._branch(scan, visit_inherited)
         here = branch.result()
         view = build_overview(
-            self._first.header or SessionHeader(),
+            scan.header,
             scan.outline.last_seq + 1,
             branch.conversation.head,
             session,

@@ -14,7 +14,9 @@ from wakelog.errors import NewerFormat, NoAccess, WakelogError
 from wakelog.log.codec import SessionIdentity, Undecodable, decode, decode_identity
 from wakelog.log.entry import FORMAT_VERSION, Compaction, Entry, Head, Origin, SessionHeader
 from wakelog.log.lines import Damage, EntryReader, TornTail
-from wakelog.log.seal import SealVerifier, find_seal, has_valid_seal
+from wakelog.log.recovered_header import HeaderRecovery
+from wakelog.log.seal import SealVerifier, find_seal, is_changed_header
+from wakelog.log.session_names import identity_in_name
 from wakelog.log.tail import build_tree, read_tail
 from wakelog.log.tree import Branch, Tree
 from wakelog.ports.stores import Store
@@ -54,8 +56,8 @@ class Log(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The id of the session; its name if the header cannot be read."""
-        return self.header.id if self.header else self.name
+        """The id of the session; its name if neither the header nor another entry has it."""
+        return self.header.id if self.header else self.tree.header.id or self.name
 
 
 def read_log(store: Store, session: object, *, verify: bool = False) -> Log:
@@ -74,7 +76,7 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
     """
     first = read_session_header(store, session)
     tail = read_tail(store.tail(session), queue=queue) if first is not None else None
-    if tail is None or first is None or not _header_seal_matches(first):
+    if tail is None or first is None:
         return read_log(store, session, verify=True)
     name, last = store.name(session), tail.entries[-1]
     if tail.compaction_id is None:
@@ -84,15 +86,10 @@ def read_active(store: Store, session: str, *, queue: bool = True) -> Log:
     return read_log(store, session, verify=True) if log.tree.may_lack_entries else log
 
 
-def _header_seal_matches(first: Entry) -> bool:
-    """Return whether the seal of the first line matches; true if it has no seal."""
-    return has_valid_seal(first.raw, b"") or find_seal(first.raw) is None
-
-
 def read_session_header(store: Store, session: str) -> Entry | None:
-    """Return the session header; None if the first line is not readable as one, `NewerFormat` for a newer format."""
+    """Return the session header; None if the first line is none or was changed, `NewerFormat` for a newer format."""
     first = next(iter(store.load(session)), None)
-    if first is None or not first.whole:
+    if first is None or not first.whole or is_changed_header(first.raw):
         return None
     try:
         value = decode(first.raw)
@@ -103,10 +100,12 @@ def read_session_header(store: Store, session: str) -> Entry | None:
     return Entry(first.raw, value, 0, 0, 1) if type(value) is SessionHeader else None
 
 
-def read_identity(store: Store, name: str) -> SessionIdentity | None:
-    """Return the identity and origin in the first line of a session; None if it cannot be read."""
+def read_identity(store: Store, name: str) -> SessionIdentity:
+    """Return the identity and origin in the first line of a session; the identity in its name if that is damaged."""
     first = next(iter(store.load(name)), None)
-    return decode_identity(first.raw) if first is not None and first.whole else None
+    is_intact = first is not None and first.whole and not is_changed_header(first.raw)
+    found = decode_identity(first.raw) if first is not None and is_intact else None
+    return found or SessionIdentity("session", *identity_in_name(name)[:2])
 
 
 def _read_whole(store: Store, session: str, children: tuple[str, ...], *, verify: bool) -> Log:
@@ -135,6 +134,8 @@ def _log(
         whole = whole or any(isinstance(entry.value, Head | Compaction) for entry in entries)
         inherited = inherit_parent_branch(store, tree, first.parent, (*children, first.id), whole=whole, verify=verify)
     tree.add_all(entries)
+    if not any(type(entry.value) is SessionHeader for entry in entries):
+        tree.recovered_header = HeaderRecovery(entries).header(name)
     tree.mark_unreadable(reader.damage)
     own = sorted((*reader.damage, *tree.damage), key=lambda defect: defect.offset)
     last = entries[-1].raw if entries else b""

@@ -14,6 +14,7 @@ from wakelog.log.entry import Compaction, DamageNote, Entry, Message, Origin, Se
 from wakelog.log.ids import NO_NUMBER
 from wakelog.log.lines import Damage, EntryReader, Line
 from wakelog.log.outline import Outline
+from wakelog.log.recovered_header import HeaderRecovery
 from wakelog.log.seal import SealVerifier
 from wakelog.log.tree import damage_of_note, damage_of_reference, referenced_reply
 from wakelog.ports.stores import Store
@@ -35,6 +36,8 @@ class Scan(msgspec.Struct):
     first: Entry | None = None
     session: Entry | None = None
     """The session header: the first line, unless that is unreadable or the header is elsewhere."""
+    recovery: HeaderRecovery = msgspec.field(default_factory=HeaderRecovery)
+    """What the entries tell of an unreadable header."""
     damage: tuple[Damage, ...] = ()
     noted: tuple[Damage, ...] = ()
     lost: tuple[Entry, ...] = ()
@@ -49,8 +52,14 @@ class Scan(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The id of the session; its name if the header cannot be read."""
-        return self.session.id if self.session is not None else self.name
+        """The id of the session; its name if neither the header nor another entry has it."""
+        return self.header.id
+
+    @property
+    def header(self) -> SessionHeader:
+        """The session header; one made from the other entries and the name if it cannot be read."""
+        found = self.session.value if self.session is not None else None
+        return found if isinstance(found, SessionHeader) else self.recovery.header(self.name)
 
     @property
     def origin(self) -> Origin | None:
@@ -109,6 +118,8 @@ class Scanning:
                 self._inherited = _begin(self._store, found, self._children, verify=self._verify_inherited)
             if found.session is None and isinstance(entry.value, SessionHeader):
                 found.session = entry
+            elif found.session is None:
+                found.recovery.add(entry)
             self._searching.look_at(entry)
             found.outline.add(entry)
             found.entries += 1

@@ -54,6 +54,7 @@ from wakelog.log.entry import (
 )
 from wakelog.log.ids import checked_id, digest_of
 from wakelog.log.lines import Damage, EntryReader
+from wakelog.log.recovered_header import session_id_in
 from wakelog.log.redaction_marks import differs_in_marks_only
 from wakelog.log.retry_limit import RetryLimit
 from wakelog.log.seal import SealVerifier, unseal
@@ -99,7 +100,7 @@ class SessionWriter:
         self.name = store.name(session_ref(session))
         self.clock = clock or SystemClock()
         first = read_session_header(store, self.name)
-        self.id = first.id if first is not None else self.name
+        self.id = first.id if first is not None else session_id_in(store.load(self.name)) or self.name
         self._origin = first.value.parent if first is not None and isinstance(first.value, SessionHeader) else None
         self._known_secrets = known_secrets
         self._loaded_log: Log | None = None

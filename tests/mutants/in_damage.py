@@ -20,8 +20,8 @@ IN_DAMAGE = (
         "waking trusts a changed line",
         "law 6",
         "log/lines.py::EntryReader._passes_seal_check",
-        "_decodes(line.raw)",
-        "not _decodes(line.raw)",
+        "_decodes(line.raw, is_header=line.offset == 0)",
+        "not _decodes(line.raw, is_header=line.offset == 0)",
         (f"{TOLD}::test_the_model_is_told_which_tools_a_lost_reply_had_started",),
     ),
     Mutant(
@@ -162,5 +162,21 @@ IN_DAMAGE = (
         'f"{error.message}; entry {entry_id} refers to it"',
         "error.message",
         ("tests/runtime/test_model_request.py::test_a_missing_blob_is_named_with_its_entry[Be brief.]",),
+    ),
+    Mutant(
+        "a header that was changed is believed",
+        "law 9",
+        "log/lines.py::EntryReader._seal_state",
+        "find_seq(line.raw) in (None, 0) and is_changed_header(line.raw)",
+        "False",
+        ("tests/test_unreadable_header.py::test_one_flipped_bit_anywhere_in_the_header_loses_nothing[files]",),
+    ),
+    Mutant(
+        "the id of an unreadable header is not looked for",
+        "law 9",
+        "log/recovered_header.py::_session_id",
+        "first.value.parent_id",
+        "None",
+        ("tests/test_unreadable_header.py::test_an_id_is_found_without_its_link",),
     ),
 )

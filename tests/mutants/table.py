@@ -54,7 +54,7 @@ MUTANTS = (
 # Laws and requirements with at least one mutant: their tests were seen to fail.
 MUST_BREAK = (
     *(f"law {number}" for number in range(1, 15)),
-    *(f"LOG-{number}" for number in (1, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 20)),
+    *(f"LOG-{number}" for number in (1, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 18, 19, 20)),
     *(f"TREE-{number}" for number in range(1, 7)),
     *(f"VIEW-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)),
     *(f"RUN-{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 21, 22, 23, 25, 26)),

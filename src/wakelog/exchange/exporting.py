@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from wakelog.errors import Damaged, UsageError
+from wakelog.errors import UsageError
 from wakelog.exchange.provider_calls import keeps_none, with_tool_calls
 from wakelog.exchange.writing import SessionToWrite, WrittenNode, WrittenSession
 from wakelog.large_content import read_blob, with_inline_media
@@ -53,9 +53,7 @@ def session_to_write(store: Store, session: str) -> SessionToWrite:
 def read_to_write(store: Store, session: str) -> tuple[SessionToWrite, tuple[Damage, ...]]:
     """Read a session as `session_to_write` does; return it and the damage that was found."""
     log = read_log(store, session)
-    header = log.header.value if log.header is not None else None
-    if not isinstance(header, SessionHeader):
-        raise Damaged(f"the header of {log.name} cannot be read", hint=f"see `wakelog doctor {log.name}`")
+    header = log.tree.header
     branch = branch_state(log.tree.branch())
     read = SessionToWrite(
         session=header.id,

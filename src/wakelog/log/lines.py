@@ -14,7 +14,7 @@ import msgspec
 from wakelog.log.codec import LINE_MAX_BYTES, Undecodable, decode
 from wakelog.log.entry import Body, DamageNote, Entry
 from wakelog.log.ids import digest_of
-from wakelog.log.seal import SEAL_BYTES, SealVerifier, find_seal, find_seq
+from wakelog.log.seal import SEAL_BYTES, SealState, SealVerifier, find_seal, find_seq, is_changed_header
 
 DamageKind: TypeAlias = Literal[
     "torn",
@@ -144,7 +144,8 @@ def lines_after(lines: Iterable[Line], after: int) -> Iterator[Line]:
 class EntryReader:
     """Turns lines into entries and collects damage. Lines must be fed in log order.
 
-    With `seals` every seal is verified; a line whose seal shows that it was changed counts as unreadable.
+    With `seals` every seal is verified, else that of the first line only, which says whose session it is. A line whose
+    seal shows that it was changed counts as unreadable.
     """
 
     def __init__(self, *, next_seq: int = 0, seals: SealVerifier | None = None) -> None:
@@ -164,7 +165,7 @@ class EntryReader:
         found: list[Entry] = []
         for line in lines:
             raw = line.raw
-            if self._seals is not None and not self._passes_seal_check(line, self._seals):
+            if (self._seals is not None or line.offset == 0) and not self._passes_seal_check(line):
                 continue
             if not line.whole:
                 self._skip_oversized(line)
@@ -182,12 +183,12 @@ class EntryReader:
                 found.append(self._entry(value, raw, line.offset, line.number))
         return found
 
-    def _passes_seal_check(self, line: Line, seals: SealVerifier) -> bool:
+    def _passes_seal_check(self, line: Line) -> bool:
         """Verify the seal of a line. False for a line that decodes but was changed: it is not an entry."""
-        state = seals.check(line.raw, ended=line.ended, whole=line.whole)
+        state = self._seal_state(line)
         if state == "right":
             self._damage_before_last_valid_seal = len(self.damage)
-        elif state == "changed" and _decodes(line.raw):
+        elif state == "changed" and _decodes(line.raw, is_header=line.offset == 0):
             self._report(line, "changed", "the line was changed after it was written: its seal does not match")
             self._count_unreadable(line.raw, acknowledged=True)
             return False
@@ -195,9 +196,15 @@ class EntryReader:
             defect.may_hide_entries for defect in self.damage[self._damage_before_last_valid_seal :]
         ):
             # Bytes before this line do not match its seal, and no damage has been reported there.
-            reason = seals.missing_before(line.raw, self.next_seq)
+            assert self._seals is not None
+            reason = self._seals.missing_before(line.raw, self.next_seq)
             self.damage.append(Damage("missing", line.number, line.offset, 0, reason, digest_of(line.raw)))
         return True
+
+    def _seal_state(self, line: Line) -> SealState:
+        if self._seals is not None:
+            return self._seals.check(line.raw, ended=line.ended, whole=line.whole)
+        return "changed" if find_seq(line.raw) in (None, 0) and is_changed_header(line.raw) else "none"
 
     def _entry(self, value: Body, raw: bytes, offset: int, number: int) -> Entry:
         seq = value.seq
@@ -283,11 +290,12 @@ def _may_be_torn(fragment: bytes) -> bool:
     return len(fragment) <= SEAL_BYTES or (fragment.startswith(b"{") and b"\0" not in fragment)
 
 
-def _decodes(raw: bytes) -> bool:
+def _decodes(raw: bytes, *, is_header: bool) -> bool:
+    """Return whether a line is one entry. A header may be of a newer format: its seal is the same in every format."""
     try:
         decode(raw)
-    except Undecodable:
-        return False
+    except Undecodable as error:
+        return is_header and error.newer is not None
     return True
 
 

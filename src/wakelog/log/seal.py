@@ -116,6 +116,11 @@ def has_valid_seal(raw: bytes, previous_hash: bytes, between: bytes = b"") -> bo
     return raw[-SEAL_BYTES:] == b',"h":"%b"}' % right.encode()
 
 
+def is_changed_header(raw: bytes) -> bool:
+    """Return whether the first line of a log has a seal that does not match: what it says cannot be trusted."""
+    return find_seal(raw) is not None and not has_valid_seal(raw, b"")
+
+
 def sealed_hash(raw: bytes) -> bytes:
     """Return the h of a sealed line. For a line that may have no seal use `find_seal`."""
     return raw[-66:-2]

@@ -152,6 +152,13 @@ def split_name(name: str) -> tuple[str, int | None]:
     return f"{name}_", None
 
 
+def identity_in_name(name: str) -> tuple[str, str, int | None]:
+    """Return the agent, the sender and the number in a name: texts as `name_part` writes them, empty in other names."""
+    stem, number = split_name(name)
+    agent, _, sender = stem.removesuffix("_").partition("_")
+    return (agent, sender, number) if number is not None and sender and "_" not in sender else ("", "", number)
+
+
 def _is_letter(char: str) -> bool:
     category = unicodedata.category(char)
     return (category[0] == "L" or category == "Nd") and char not in _INVISIBLE

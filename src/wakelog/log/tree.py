@@ -97,6 +97,8 @@ class Tree:
         self.partial = partial
         self.nodes: dict[str, Entry] = {}
         self.root: str | None = None
+        self.recovered_header: SessionHeader | None = None
+        """The header made from the rest of the log and its name, if the session's own cannot be read."""
         self.head: str | None = None
         self.last_seq = -1
         self.damage: list[Damage] = []
@@ -360,7 +362,9 @@ class Tree:
 
     @property
     def header(self) -> SessionHeader:
-        """The session header; an empty one if the first line cannot be read."""
+        """The session header; the recovered one if the first line cannot be read."""
+        if self.recovered_header is not None:
+            return self.recovered_header
         return next((node.value for node in self.own_nodes() if isinstance(node.value, SessionHeader)), SessionHeader())
 
     def own_entries(self) -> list[Entry]:

@@ -36,6 +36,8 @@ from wakelog.log.tree import Tree
 _seq = attrgetter("seq")
 # Workers of older rules did not record that a channel was reset.
 _RULES_RECORDING_RESETS = 3
+# The version of the rules while no worker is attached; replies are shown by workers only.
+_NO_WORKER = 1
 
 
 class PendingDeliveries(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ class Deliveries(msgspec.Struct):
     unsent: dict[str, dict[str, UndeliveredReply]] = {}
     """By reply id and channel."""
     send_failed: dict[tuple[str, str], SendFailed] = {}
-    rules: int = 1
+    rules: int = _NO_WORKER
     """The version of the rules of the attached worker."""
 
     def apply(self, value: Body) -> None:
@@ -159,6 +161,8 @@ class Deliveries(msgspec.Struct):
 
     def add_activity(self, activity: Activity) -> None:
         """A new worker counts attempts from zero. What its predecessor had begun may have been shown."""
+        if activity.event == "left":
+            self.rules = _NO_WORKER
         if activity.event == "attached":
             self.send_failed.clear()
             self.rules = activity.rules
@@ -174,7 +178,7 @@ class Deliveries(msgspec.Struct):
             self._start_from(compaction.state)
 
     def _start_from(self, carried: CarriedState) -> None:
-        self.rules = carried.rules
+        self.rules = carried.rules if carried.attached_at is not None else _NO_WORKER
         for reply in carried.owed:
             self.unsent.setdefault(reply.reply_id, {})[reply.channel] = reply
         self.send_failed.update({(failed.reply_id, failed.channel): failed for failed in carried.send_failed})

@@ -38,10 +38,9 @@ class SessionStateBuilder:
 
 
 class FirstPass:
-    """The first pass, in log order, while the outline is built: session header, queue, and session state."""
+    """The first pass, in log order, while the outline is built: queue and session state."""
 
     def __init__(self) -> None:
-        self.header: SessionHeader | None = None
         self.queue = QueueBuilder()
         self.session = SessionStateBuilder()
         self.is_ordered = True
@@ -50,8 +49,6 @@ class FirstPass:
 
     def add(self, entry: Entry, *, is_placed: bool) -> None:
         """Add the next own, non-repeated entry of the session. `is_placed`: it is a node or an annotation of one."""
-        if self.header is None and isinstance(entry.value, SessionHeader):
-            self.header = entry.value
         self.is_ordered = self.is_ordered and entry.seq > self._last_seq
         self._last_seq = entry.seq
         self.queue.add(entry)

@@ -33,6 +33,7 @@ from wakelog.log.entry import (
     Setting,
     Terminated,
 )
+from wakelog.log.recovered_header import HeaderRecovery
 from wakelog.log.timestamps import parse_ms
 from wakelog.log.tree import Tree
 from wakelog.ports.catalogs import SessionRow
@@ -71,7 +72,8 @@ def _strip_value(value: Body) -> Body:
         case Setting():
             return msgspec.structs.replace(value, value=None)
         case ContextEntry():
-            return msgspec.structs.replace(value, sources=(), environment={}, params={}, policy={})
+            folder = {key: value.environment[key] for key in ("cwd",) if key in value.environment}
+            return msgspec.structs.replace(value, sources=(), environment=folder, params={}, policy={})
     return value
 
 
@@ -179,7 +181,7 @@ _END_BYTES = 1024 * 1024
 
 def make_row(
     stat: SessionStat,
-    session: SessionHeader | None,
+    session: SessionHeader,
     view: Overview,
     whole: SessionState,
     *,
@@ -187,18 +189,16 @@ def make_row(
     updated: str,
     prompt: str,
 ) -> SessionRow:
-    """Return the row of a log that was read. `session` is its session header, or None if that is unreadable."""
-    # If the head is an inherited node, the branch has the parent's header; the row shows this session's own header.
-    own = session or SessionHeader(id=stat.name)
+    """Return the row of a log that was read, with its session header or what is known of an unreadable one."""
     return SessionRow(
         name=stat.name,
-        id=own.id,
-        agent=own.agent,
-        sender=own.sender,
-        number=own.number,
-        cwd=own.cwd,
+        id=session.id,
+        agent=session.agent,
+        sender=session.sender,
+        number=session.number,
+        cwd=session.cwd,
         title=view.title,
-        created=own.timestamp,
+        created=session.timestamp,
         updated=updated,
         entries=view.entries,
         messages=view.messages,
@@ -211,7 +211,7 @@ def make_row(
         unknown_outcomes=view.unknown_outcomes,
         damage=damage,
         prompt=prompt,
-        origin=own.parent.session if own.parent else None,
+        origin=session.parent.session if session.parent else None,
         cursor=encode_cursor(RowPosition(parse_ms(updated) or 0, stat.name)),
     )
 
@@ -252,7 +252,8 @@ def _read_header(store: Store, name: str) -> SessionHeader:
     except (WakelogError, MemoryError):
         # The caller reports that the session cannot be read.
         first = None
-    return first.value if first is not None and isinstance(first.value, SessionHeader) else SessionHeader(id=name)
+    header = first.value if first is not None else None
+    return header if isinstance(header, SessionHeader) else HeaderRecovery().header(name)
 
 
 class _LogEnd:

@@ -17,6 +17,7 @@ from wakelog.errors import NotFound, WakelogError
 from wakelog.log.entry import Attention, Body, Compaction, DamageNote, Entry, Head, Origin, Queued, SessionHeader
 from wakelog.log.ids import IdTable
 from wakelog.log.lines import EntryReader, Line
+from wakelog.log.recovered_header import HeaderRecovery
 from wakelog.log.seal import find_seal
 from wakelog.log.tree import Branch, Tree, subject_id
 from wakelog.overviews import OverviewReading, OverviewResult
@@ -277,7 +278,8 @@ class LogSummarizer:
         view, whole = overview(tree, damaged=damage > 0), session_state(tree)
         # A fork without a prompt of its own shows the first prompt that it inherited.
         prompt = self._prompt or self._inherited
-        return make_row(self._stat, self._session(), view, whole, damage=damage, updated=self._updated(), prompt=prompt)
+        header = self._session() or HeaderRecovery(self._entries).header(self._store.name(self._stat.name))
+        return make_row(self._stat, header, view, whole, damage=damage, updated=self._updated(), prompt=prompt)
 
     def _session(self) -> SessionHeader | None:
         if self._mark is not None:
@@ -399,12 +401,13 @@ class StreamSummarizer:
 
     def summary(self) -> tuple[SessionRow, Bookmark | None]:
         """Return the row and the next bookmark, None if the whole log must be read again. May be called only once."""
-        damage = len(self._reading.scanning.result().damage)
+        scan = self._reading.scanning.result()
+        damage = len(scan.damage)
         read = self._reading.read(damaged=damage > 0, visit_inherited=self._take_inherited)
         updated = self._last.value.timestamp if self._last is not None else ""
         prompt = self._prompt or self._inherited
         row = make_row(
-            self._stat, self._session, read.overview, read.session, damage=damage, updated=updated, prompt=prompt
+            self._stat, scan.header, read.overview, read.session, damage=damage, updated=updated, prompt=prompt
         )
         mark = self._bookmark(read, damage)
         # The bookmark of a long log is large, and so are the outlines, which are not needed any more.

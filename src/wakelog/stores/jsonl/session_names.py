@@ -18,6 +18,8 @@ from wakelog.errors import BadId, Conflict, NoAccess, NotFound
 from wakelog.log.codec import LINE_MAX_BYTES, id_of
 from wakelog.log.ids import checked_id, is_id
 from wakelog.log.lines import split_lines
+from wakelog.log.recovered_header import session_id_in
+from wakelog.log.seal import is_changed_header
 from wakelog.log.session_names import is_name, name_stem, split_name, title_part
 from wakelog.ports.stores import FirstLine
 from wakelog.stores.files import storage, sync_folder, write_all
@@ -270,7 +272,8 @@ class SessionNames:
 
     def _linked_name(self, session: str) -> str:
         name = _link_target(os.path.join(self._folder.path, "by-id", session))
-        if name is None or self._id_of(name) not in (session, None):
+        # A copy of a session whose header was changed is linked under the id that the header has now.
+        if name is None or (self._id_of(name) not in (session, None) and id_of(self._first_line(name)) != session):
             raise NotFound(session)
         return self._plain_name(name)
 
@@ -314,20 +317,33 @@ class SessionNames:
                 self._found.setdefault(session, name)
 
     def _id_of(self, name: str) -> str | None:
-        """The session id in a log's first line; None if it has none, or this user cannot read the log."""
+        """The session id in a log's first line, or in the entry after a damaged one.
+
+        None if the log has none, or this user cannot read it.
+        """
         try:
-            return id_of(self._first_line(name))
+            first = self._first_line(name)
+            named = id_of(first)
+            if named is None or is_changed_header(first):
+                with self._opened(name) as log:
+                    named = session_id_in(split_lines(blocks(log, 0, LINE_MAX_BYTES))) or named
         except (NotFound, NoAccess):
             return None
+        return named
 
     def _first_line(self, name: str) -> bytes:
         """The first line of a log, without LF and byte order mark."""
-        log = self._folder.open_log(name)
-        try:
+        with self._opened(name) as log:
             first = os.pread(log, _FIRST_LINE_BYTES, 0)
             if b"\n" not in first and len(first) == _FIRST_LINE_BYTES:
                 first = next(line.raw for line in split_lines(blocks(log, 0, LINE_MAX_BYTES)))
             return first.partition(b"\n")[0].removeprefix(_BOM)
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        log = self._folder.open_log(name)
+        try:
+            yield log
         finally:
             os.close(log)
 
