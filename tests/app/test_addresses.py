@@ -63,17 +63,17 @@ def test_latest_is_the_first_session_of_the_list(shell):
     for agent in ("a", "b"):
         shell("new", "--agent", agent)
     shell("append", "a_user_1", "x")
-    assert shell("ls", "--json").rows[0]["name"] == "a_user_1"
+    assert shell("ls", "--all", "--json").rows[0]["name"] == "a_user_1"
     assert shell("show", "@latest", "--json").rows[0]["agent"] == "a"
 
 
 def test_latest_is_never_a_sub_agent(shell):
     """ST-1: a sub-agent writes last while its parent waits, and is not what a person means by the latest session."""
     assert shell("run", "--yes", "--model", "demo", "ask an agent to list .").code == 0
-    newest, *_ = (row["name"] for row in shell("ls", "--json").rows)
+    newest, *_ = (row["name"] for row in shell("ls", "--all", "--json").rows)
     assert newest == "agent_user_1"
     assert shell("append", "agent_user_2", "wait").code == 0
-    assert shell("ls", "--json").rows[0]["name"] == "agent_user_2"
+    assert shell("ls", "--all", "--json").rows[0]["name"] == "agent_user_2"
     assert shell("show", "@latest", "--json").rows[0]["number"] == 1
     os.unlink(shell.store / "agent_user_1.jsonl")
     only = shell("show", "@latest")
@@ -88,7 +88,7 @@ def test_names_of_any_script_can_be_typed(shell):
     path = str(shell.store / f"{name}.jsonl")
     for typed in (name, "бот", "бот_ё", "бот_\u0435\u0308-王_1", path, f"{name}:1"):
         assert text_of(shell("show", typed, "--json")) == "hello"
-    assert shell("ls", "--sender", "ё-王", "--json").rows[0]["name"] == name
+    assert shell("ls", "--all", "--sender", "ё-王", "--json").rows[0]["name"] == name
     for typed in ("бот\u202e_1", "бот 1", "Бот_1", "ж" * 500):
         refused = shell("show", typed)
         assert (refused.code, refused.err.count("\n")) == (2, 1)
@@ -274,10 +274,10 @@ def test_a_store_may_be_named_in_either_place(shell):
     """`--store` on `wakelog`, on the command, in the environment, or nowhere; the most specific wins."""
     for folder in ("one", "two"):
         shell("--store", folder, "new", "--agent", folder)
-    assert shell("ls", "--store", "one", "--json").rows[0]["agent"] == "one"
-    assert shell("--store", "one", "ls", "--store", "two", "--json").rows[0]["agent"] == "two"
-    assert shell("--store", "jsonl:two", "ls", "--json").rows[0]["agent"] == "two"
-    assert shell("ls", "--json").rows == []
+    assert shell("ls", "--all", "--store", "one", "--json").rows[0]["agent"] == "one"
+    assert shell("--store", "one", "ls", "--all", "--store", "two", "--json").rows[0]["agent"] == "two"
+    assert shell("--store", "jsonl:two", "ls", "--all", "--json").rows[0]["agent"] == "two"
+    assert shell("ls", "--all", "--json").rows == []
 
 
 def test_the_default_store(shell, monkeypatch):

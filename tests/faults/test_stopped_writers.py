@@ -174,7 +174,7 @@ def test_readers_do_not_wait(url, record):
 def test_sessions_are_listed(url):
     """ST-5: where the catalog cannot be written in time, the list is made without it."""
     with stopped("append_lock", url):
-        done = wakelog(url, "ls", "--json")
+        done = wakelog(url, "ls", "--all", "--json")
         assert done.returncode == 0, done.stderr
         assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"s", "other"}
 
@@ -248,7 +248,7 @@ def test_waiting_for_the_blob_lock_is_limited(folder_url):
 def test_a_list_is_made_without_a_locked_index(folder_url):
     """ST-5: an `ls` that was stopped while it read sessions blocks no other `ls`."""
     with stopped("index", folder_url) as holder:
-        done = wakelog(folder_url, "ls", "--json")
+        done = wakelog(folder_url, "ls", "--all", "--json")
         assert done.returncode == 0
         assert {json.loads(line)["id"] for line in done.stdout.splitlines()} == {"s", "other"}
         assert f"process {holder.pid} (python" in done.stderr

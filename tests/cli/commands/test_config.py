@@ -193,7 +193,7 @@ def test_the_configured_store(shell, mine, monkeypatch):
     mine("store = '~/elsewhere'\n[agents.a]\nkeep = 'wrong, and nothing to a store'\n")
     assert shell("new").code == 0
     assert [path.name for path in (shell.folder / "elsewhere").glob("*.jsonl")] == ["agent_user_1.jsonl"]
-    assert shell("ls", "--json").json["name"] == "agent_user_1"
+    assert shell("ls", "--all", "--json").json["name"] == "agent_user_1"
     mine("stroe = '~/elsewhere'\n")
     answer = shell("ls")
     assert (answer.code, answer.err.count("did you mean store?")) == (2, 1)

@@ -300,7 +300,7 @@ def test_text_that_cannot_be_written(shell, script):
         "wakelog: agent_user_1: 1 reply not delivered: [Errno 28] No space left on device "
         "(`wakelog wake agent_user_1` tries again)\n"
     )
-    assert shell("ls").out.split()[1] == "undelivered"
+    assert "undelivered" in shell("ls").out
     assert "undelivered" in shell("show", "agent_user_1").out
     assert "send_failed  to terminal, attempt 1: [Errno 28]" in shell("tree", "agent_user_1", "--annotations").out
     assert shell.process("wake", "--all").out == "agent_user_1 | Hello.\nagent_user_1  idle\n"

@@ -87,7 +87,7 @@ def test_a_pager_that_is_quit_early(long):
 def test_a_long_list_is_limited_on_a_terminal(shell, store):
     """Thirty rows and a hint; everything in a pipe."""
     for _ in range(33):
-        Session.create(store, agent="crab", sender="user")
+        Session.create(store, agent="crab", sender="user").say("hi")
     shown = shell.terminal("ls").out
     assert shown.count("crab_user_") == 30
     assert "3 more sessions; `--limit 33` shows all" in shown
@@ -99,7 +99,7 @@ def test_a_progress_bar_for_long_work(shell, story):
     """After a second, and on a terminal only. Here the delay is removed, so that the test need not be slow."""
     program = (
         "import sys, wakelog.cli.ui.output as progress; progress._BAR_DELAY_S = -1\n"
-        "from wakelog.cli.main import run; sys.exit(run(['ls']))"
+        "from wakelog.cli.main import run; sys.exit(run(['ls', '--all']))"
     )
     seen = run_on_terminal([sys.executable, "-c", program], 80, dict(os.environ))
     assert seen.code == 0

@@ -8,7 +8,7 @@ the command with the cursor for programs.
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import Any
 
 import click
@@ -48,6 +48,8 @@ _STATES = {
 STATES = (*_STATES, "idle", "dormant", "terminated")
 """The states that a list can be restricted to."""
 _PAGE_ROWS = 200
+# Columns that are shown on terminals of at least this width.
+_WIDE_COLUMNS, _WIDE_MIN = ("AGENT", "PROJECT"), 60
 # In these states a session is not run, or its log cannot say whether it is.
 _SETTLED = ("terminated", "damaged", "inaccessible", "unknown")
 # ── ls ───────────────────────────────────────────────────────────────────────────────────────────
@@ -165,7 +167,9 @@ def _draw(look: TerminalStyle, rows: Sequence[SessionRow]) -> None:
     )
     now = now_ms()
     drawn = [_cells(row, now) for row in rows]
-    put_text(table(look, columns, drawn, headed=bool(look.width)) if rows else ())
+    shown = [column.head not in _WIDE_COLUMNS or not 0 < look.width < _WIDE_MIN for column in columns]
+    fitting, cells = list(compress(columns, shown)), [list(compress(row, shown)) for row in drawn]
+    put_text(table(look, fitting, cells, headed=bool(look.width)) if rows else ())
 
 
 def _cells(row: SessionRow, now: int) -> list[Cell]:
