@@ -230,7 +230,7 @@ def test_a_child_with_a_profile_has_its_own_context_and_less_depth():
     )  # fmt: skip
     asyncio.run(run_subagent(LiveRuntime(store), subagent_task))
     made = branch_state(read_log(store, "c").tree.branch()).context
-    assert declared_tools(store.blobs, made.tools) == [sends, theirs[0]]
+    assert declared_tools(store.blobs, made.tools, made.id) == [sends, theirs[0]]
     assert isinstance(made.system, BlobRef)
     assert (store.blobs.get(made.system), made.params) == (b"Be strict.", {"endpoint": "http://here"})
     assert made.environment == {
