@@ -105,7 +105,7 @@ def test_every_format_has_the_searches(make, target):
 def test_another_agent_gets_a_call_with_a_result_before_the_text():
     """Law 7: each call has one result, next to it."""
     session = with_tool_calls(session_to_write(*codex_session()), keeps_none)
-    shown = []
+    shown: list[object] = []
     for node in session.branch:
         match node:
             case Message(message=Reply() as reply):

@@ -8,8 +8,8 @@ from wakelog.errors import NotFound
 from wakelog.log.content import Reply, ToolCall, ToolResult
 from wakelog.log.entry import AttentionResolved, Message
 from wakelog.overviews import read_overview
+from wakelog.projections.branch_state import IMPORTED_SETTING
 from wakelog.projections.overview import overview
-from wakelog.projections.session_state import IMPORTED_SETTING
 from wakelog.session import Session
 
 CALL = ToolCall(id="c1", name="pay", input={"amount": 5})
