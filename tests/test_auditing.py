@@ -155,6 +155,17 @@ def test_a_call_of_a_program_with_its_own_loop(store):
     assert (row.status, row.allowed, row.input) == ("ok", Permission(by="program"), {"euros": 1})
 
 
+def test_a_search_that_the_provider_ran(store):
+    """VIEW-11: no policy and no person was asked."""
+    session = Session.create(store)
+    session.append(Message(message=Prompt(content="Go")))
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "tides"}}
+    session.append(Message(message=Reply(content=(Text(text="", bound={"item": search}), Text(text="At nine.")))))
+    (row,) = calls_of(store, session)
+    assert (row.tool, row.input, row.status) == ("web_search", {"query": "tides"}, "ok")
+    assert (row.allowed, row.starts, row.effect_unknown) == (Permission(by="provider"), 1, False)
+
+
 def test_a_call_of_an_imported_session_is_unknown(store):
     """VIEW-11: who allowed a call of another agent, and whether one without a result ran there, is not known."""
     session = Session.create(store, settings={"imported": "codex"})

@@ -259,7 +259,7 @@ class _Teller:
             "fold_asked": Queued(mode="compact", keep=self._node(at).id if at % 2 else None),
             "renamed": SessionRenamed(title=f"title {at}"),
             "archived": SessionArchived(archived=at % 2 == 0),
-            "attached": Activity(holder="w", recording=at % 3 == 0),
+            "attached": Activity(holder="w", rules=RULES_VERSION, recording=at % 3 == 0),
             "left": Activity(holder="w", event="left"),
             "terminated": Terminated(),
         }

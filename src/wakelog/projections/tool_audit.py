@@ -18,20 +18,22 @@ import msgspec
 from wakelog.log.content import Note, Prompt, Reply, ToolCall, ToolResult, ToolStatus, Value
 from wakelog.log.entry import Attention, AttentionResolved, Entry, Message, ModelCall, Spawned, ToolStarted
 from wakelog.log.ids import NO_NUMBER, IdTable, id_hash
+from wakelog.log.provider_calls import ProviderCall, provider_calls
 from wakelog.log.timestamps import iso_timestamp, parse_ms
 from wakelog.projections.settings_in_force import Place, SettingDifference, SettingsInForce, Turn, setting_differences
 
 AuditStatus: TypeAlias = Literal["ok", "error", "interrupted", "skipped", "denied", "unknown", "open"]
 AUDIT_STATUSES: tuple[AuditStatus, ...] = get_args(AuditStatus)
 _RESULT_STATUSES: tuple[ToolStatus, ...] = get_args(ToolStatus)
-AllowedBy: TypeAlias = Literal["policy", "person", "rule", "program", "pending", "unknown"]
+AllowedBy: TypeAlias = Literal["policy", "person", "rule", "program", "provider", "pending", "unknown"]
 
 
 class Permission(Value, frozen=True, kw_only=True, omit_defaults=False):
     """Who or what decided whether a tool call may run, and how.
 
     `policy`: `auto` or `deny`. `person`: `approve`, `run again` or `deny`. `rule`: the runtime settled the call without
-    running it. `program`: the program that records the session ran it. `pending`: it waits for a decision.
+    running it. `program`: the program that records the session ran it. `provider`: the provider of the model ran it
+    while it made the reply. `pending`: it waits for a decision.
     """
 
     by: AllowedBy
@@ -314,6 +316,8 @@ def audit_rows(evidence: AuditEvidence, part: AuditedPart, nodes: Iterable[tuple
             for call in value.message.tool_calls:
                 record = evidence.record(node, number, call.id, part.path)
                 yield _call_row(part, number, node, value.message, call, turn, record)
+            made = (call for call in provider_calls(value.message.parts).values() if call is not None)
+            yield from (_provider_call_row(part, number, node, call, turn) for call in made)
 
 
 def _turn_row(
@@ -370,6 +374,35 @@ def _call_row(
         truncated=bool(facts.truncated),
         child=record.child,
         inherited=inherited,
+        on_branch=bool(part.path[number]),
+    )
+
+
+def _provider_call_row(
+    part: AuditedPart, number: int, node: Entry, call: ProviderCall, turn: Turn | None
+) -> AuditedCall:
+    """Return the row of a call that the provider ran itself: it ended with the reply that holds it."""
+    return AuditedCall(
+        session=part.session,
+        entry=node.id,
+        seq=node.seq,
+        call=call.id,
+        time=node.value.timestamp,
+        turn=turn.id if turn is not None else node.value.turn_id,
+        tool=call.name,
+        input=call.input,
+        status=call.status,
+        allowed=Permission(by="provider"),
+        outcome=None,
+        starts=1,
+        started=None,
+        ended=node.value.timestamp,
+        duration_ms=None,
+        effect_unknown=call.status in ("unknown", "interrupted"),
+        result_seq=node.seq,
+        truncated=False,
+        child=None,
+        inherited=number < part.inherited,
         on_branch=bool(part.path[number]),
     )
 

@@ -21,6 +21,7 @@ _PIPED_INPUT_CHARS = 200
 _ALLOWED_TEXTS = {
     "rule": "not run, by a rule",
     "program": "ran by its program",
+    "provider": "ran by the provider",
     "pending": "not decided",
     "unknown": "unknown",
 }
