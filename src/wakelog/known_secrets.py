@@ -23,6 +23,8 @@ _mutex = threading.Lock()
 _families: WeakKeyDictionary[Store, OrderedDict[str, KnownValues]] = WeakKeyDictionary()
 _provider_keys: dict[str, str] = {}
 _of_process = KnownValues(threading.Lock())
+# A child process inherits no lock that another thread of its parent holds.
+os.register_at_fork(before=_mutex.acquire, after_in_parent=_mutex.release, after_in_child=_mutex.release)
 
 
 def known_values(store: Store, session: str, parent: Origin | None) -> KnownValues:
