@@ -48,6 +48,8 @@ LABELLED: dict[str, tuple[str, ...]] = {
         *("tests/cli/commands/test_config.py", "tests/cli/commands/test_service.py", "tests/config/test_parsing.py"),
         *("tests/exchange/test_files.py", "tests/stores/faults/test_refusals.py", "tests/recording/test_recording.py"),
         *("tests/providers/test_*.py", "tests/stores/postgres/test_errors.py", "docs/decisions/033-assignments.md"),
+        *("tests/cli/commands/test_import_sessions.py", "tests/cli/commands/test_show.py"),
+        *("tests/cli/commands/test_verify.py", "tests/test_known_secrets.py", "tests/tools/test_marked_text.py"),
     ),
     # Certificates with their keys, and tests of programs that handle passwords and cookies.
     "the standard library": (

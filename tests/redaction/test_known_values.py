@@ -221,7 +221,7 @@ def test_known_values_in_streamed_deltas():
         ThinkingDelta(MARK),
         TextDelta("a "),
         TextDelta(MARK),
-        ToolCallDelta("c", "t", {"a": [f"-p {MARK}"]}, None),
+        ToolCallDelta("c", "t", {"a": [f"-p {MARK}"]}, None, redacted=True),
     ]
 
 
