@@ -29,7 +29,8 @@ def test_calls_are_listed_by_turn(shell, branched):
     heading, call, total = answer.out.splitlines()
     assert heading.startswith("turn 1  2026-01-01 10:")
     assert heading.endswith("list the files")
-    assert call.split() == ["4", call.split()[1], "read", "a.txt", "ok", "unknown"]
+    assert call.split()[:5] == ["4", call.split()[1], "read", "a.txt", "ok"]
+    assert call.endswith("who allowed it is unknown")
     assert total == "crab_user_1: 1 tool call (1 ok); 1 more on other branches (--all-branches)"
 
 

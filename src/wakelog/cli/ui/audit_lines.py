@@ -23,7 +23,7 @@ _ALLOWED_TEXTS = {
     "program": "ran by its program",
     "provider": "ran by the provider",
     "pending": "not decided",
-    "unknown": "unknown",
+    "unknown": "who allowed it is unknown",
 }
 
 
