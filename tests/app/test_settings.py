@@ -228,7 +228,7 @@ def test_a_subagent_can_be_another_agent(shell, mine, script):
     with_model_unsaid = {"WAKELOG_MODEL": ""}
     assert shell.process("run", "Hi.", env=with_model_unsaid).code == 6
     mine("")
-    assert shell.process("attention", "agent_user_1", "--approve", "--wake", env=with_model_unsaid).code == 0
+    assert shell.process("questions", "agent_user_1", "--approve", "--wake", env=with_model_unsaid).code == 0
     assert results(shell) == ["Looks fine."]
     child = exact_context(shell, "reviewer_user_1")
     assert child["system"].startswith("Be strict.\n\nInstructions from ")

@@ -108,13 +108,13 @@ def test_a_sub_agent_of_another_user(shell, store, marker):
     """Waking the parent does not run a sub-agent whose log another user may have written."""
     assert shell("run", "--model", "demo", f"ask an agent to run `touch {marker}`", typed="").code == 6
     parent, child = "agent_user_1", "agent_user_2"
-    assert shell("attention", parent, "--approve", "--wake", typed="").code == 6
+    assert shell("questions", parent, "--approve", "--wake", typed="").code == 6
     log = store.folder.log_path(child)
     expose(log)
-    check_refused(shell("attention", child, "--approve", "--wake"), child)
+    check_refused(shell("questions", child, "--approve", "--wake"), child)
     os.chown(log, os.geteuid(), os.getegid())
     os.chmod(log, 0o600)
-    assert shell("attention", child, "--approve").code == 0
+    assert shell("questions", child, "--approve").code == 0
     expose(log)
     before = log_bytes(store, parent), log_bytes(store, child)
     check_refused(shell("wake", parent), child)

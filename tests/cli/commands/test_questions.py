@@ -168,7 +168,7 @@ def test_an_unknown_outcome_is_dismissed(uncertain):
     uncertain.process("wake", "agent_user_1")
     assert uncertain("questions", "agent_user_1", "--dismiss").code == 0
     assert (uncertain("questions").code, uncertain("questions", "agent_user_1", "--dismiss").code) == (0, 3)
-    assert "unknown" not in uncertain.process("ls").out
+    assert "unknown outcome" not in uncertain.process("ls").out
 
 
 def test_several_questions(shell, script):
@@ -205,7 +205,7 @@ def test_rerun(asking):
         row["seq"] for row in asking("show", "agent_user_1", "--json").rows if "toolResult" in json.dumps(row)
     )
     answer = asking("rerun", f"agent_user_1:{result}", "--json")
-    assert (answer.code, answer.json["type"], answer.json["reason"]) == (0, "questions", "approve")
+    assert (answer.code, answer.json["type"], answer.json["reason"]) == (0, "attention", "approve")
     assert "moves the head back to the previous branch" in answer.err
     assert runs(asking) == 1
     answer = asking.process("questions", "agent_user_1", "--approve", "--wake", typed=b"")

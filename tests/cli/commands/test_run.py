@@ -70,6 +70,7 @@ def test_events(shell, script):
         "session": entries(shell)[0]["id"],
         "name": "agent_user_1",
         "state": "idle",
+        "unknown_outcomes": 0,
         "rows": ["answer", "owed", "rest"],
     }
 

@@ -278,7 +278,7 @@ class LogSummarizer:
         view, whole = overview(tree, damaged=damage > 0), session_state(tree)
         # A fork without a prompt of its own shows the first prompt that it inherited.
         prompt = self._prompt or self._inherited
-        header = self._session() or HeaderRecovery(self._entries).header(self._store.name(self._stat.name))
+        header = self._session() or HeaderRecovery(self._entries).header(self._stat.name)
         return make_row(self._stat, header, view, whole, damage=damage, updated=self._updated(), prompt=prompt)
 
     def _session(self) -> SessionHeader | None:
