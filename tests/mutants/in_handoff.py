@@ -11,7 +11,7 @@ IN_HANDOFF = (
     Mutant(
         "a handoff overwrites a session",
         "ST-9",
-        "exchange/handoff.py::plan_handoff",
+        "exchange/handoff.py::_paths",
         "os.path.lexists(path)",
         "False",
         (f"{HANDOFF}::test_handoff_never_overwrites",),

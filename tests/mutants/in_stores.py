@@ -223,7 +223,7 @@ IN_STORES = (
         "an id link is not checked",
         "law 2, law 13",
         "stores/jsonl/session_names.py::SessionNames._linked_name",
-        "name is None or self._id_of(name) not in (session, None)",
+        "name is None or (self._id_of(name) not in (session, None) and id_of(self._first_line(name)) != session)",
         "name is None",
         (f"{JSONL}::test_by_id_is_only_a_hint", f"{REFUSED}::test_a_wrong_id_link_is_ignored"),
     ),

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.laws.logs import DAMAGE, STORIES, bytes_of, damaged, tell
 from tests.stores.catalog.rigs import Rig
 from wakelog.forking import fork
-from wakelog.log.entry import SessionHeader as SessionEntry
 from wakelog.projections.overview import overview
 from wakelog.projections.session_state import session_state
 from wakelog.reading import read_log
@@ -21,7 +20,7 @@ def expected_row(store, name):
     """A row as the projections of the whole log give it, computed without the index."""
     log = read_log(store, name)
     card = overview(log.tree, damaged=bool(log.damage))
-    own = log.header.value if log.header else SessionEntry()
+    own = log.header.value if log.header else log.tree.header
     bodies = [entry.value for entry in log.entries]
     prompts = [" ".join(body.message.text.split()) for body in bodies if _is_prompt(body)]
     return {

@@ -211,7 +211,7 @@ def check_only_read(url: str, place: str, mode: int) -> None:
     before = os.stat(place).st_mode
     os.chmod(place, mode)
     try:
-        listed = asked(url, "ls", before=bound())
+        listed = asked(url, "ls", "--all", before=bound())
         attempts = [asked(url, *words, before=bound()) for words in (("new",), ("append", "s", "hello"))]
         tried = run("attempt", url, before=bound(), module=MODULE)
     finally:
@@ -269,7 +269,7 @@ def test_reading_a_read_only_file_creates_no_file_beside_it(sqlite_url):
     path = sqlite_url.partition(":")[2]
     before = sorted(os.listdir(os.path.dirname(path)))
     os.chmod(path, 0o400)
-    listed = asked(sqlite_url, "ls", "--json", before=bound())
+    listed = asked(sqlite_url, "ls", "--all", "--json", before=bound())
     assert (listed.returncode, listed.stderr) == (0, "")
     assert '"state"' in listed.stdout
     assert sorted(os.listdir(os.path.dirname(path))) == before
