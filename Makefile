@@ -39,7 +39,7 @@ demo: $(VENV)/.ready  ## an agent is killed twice and wakes (`wakelog demo --tou
 	@$(BIN)/wakelog demo
 
 # The pure packages (log, projections, decide, redaction) and the cases: no server, no process, nothing to install from the system.
-QUICK := tests/log tests/projections tests/decide tests/redaction tests/test_cases.py tests/test_format.py tests/test_golden.py
+QUICK := tests/log tests/projections tests/decide tests/redaction tests/test_auditing.py tests/test_cases.py tests/test_format.py tests/test_golden.py
 
 # `coverage-pure` runs the tests of the pure packages, so they are left out of the second run.
 test: system $(NODE)/.ready  ## everything CI runs
