@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.faults.figures import Figure, store_name
 from tests.faults.processes import Child, run
@@ -42,22 +43,20 @@ def places(lines: list[str]) -> list[Kept]:
     return [(words[1], int(words[2])) for words in map(str.split, lines) if words[0] == "kept"]
 
 
-def cut_torn_line(url: str, session: str) -> None:
+def cut_torn_line(url: str) -> None:
     """Cut off a last line without its end, as a kill leaves it where a write crosses two pages of a file.
 
     How it is kept and reported has tests of its own; here it would take a seq.
     """
     scheme, _, folder = url.partition(":")
-    if scheme == "jsonl":
-        path = os.path.join(folder, f"{session}.jsonl")
-        with open(path, "rb") as log:
-            whole = log.read().rpartition(b"\n")[0]
+    for path in Path(folder).glob("*.jsonl") if scheme == "jsonl" else ():
+        whole = path.read_bytes().rpartition(b"\n")[0]
         os.truncate(path, len(whole) + 1)
 
 
 def check_numbered(url: str, kept: list[Kept]) -> int:
     """Assert that all acknowledged entries exist once in place, and at most one more; return how many more."""
-    cut_torn_line(url, "s")
+    cut_torn_line(url)
     assert kept == [(numbered(at), at + 1) for at in range(len(kept))]
     found = standing(url, "s")
     assert found[: len(kept)] == kept, "an acknowledged entry is lost"
@@ -99,7 +98,7 @@ def test_control_a_writer_that_acknowledges_too_early(url, record):
         for _ in range(CONTROL_KILLS):
             parent.tell(f"{stand} {stand}")
             kept = places(killed(parent, chance))
-            cut_torn_line(url, "s")
+            cut_torn_line(url)
             before, stand = stand, len(standing(url, "s"))
             told += len(kept)
             lost += before + len(kept) - stand
