@@ -13,7 +13,7 @@ from wakelog.errors import NewerFormat, NotFound
 from wakelog.log.entry import Origin, SessionHeader
 from wakelog.ports.stores import Store
 from wakelog.reading import read_session_header
-from wakelog.redaction.known_values import GIVEN_MIN_CHARS, KNOWN_VALUE, KnownValues, looks_random, secret_variables
+from wakelog.redaction.known_values import GIVEN_MIN_CHARS, KNOWN_VALUE, KnownValues, is_distinctive, secret_variables
 from wakelog.stores.retrying import without_retries
 
 FAMILIES_MAX = 1_000
@@ -53,7 +53,7 @@ def known_values_of_process() -> KnownValues:
 
 def note_provider_key(key: str) -> None:
     """Make a provider key in use known in all sessions."""
-    if key in _provider_keys or not looks_random(key, least=GIVEN_MIN_CHARS):
+    if key in _provider_keys or not is_distinctive(key, least=GIVEN_MIN_CHARS):
         return
     with _mutex:
         _provider_keys[key] = KNOWN_VALUE

@@ -16,7 +16,7 @@ from wakelog.redaction.known_values import (
     VALUE_MAX_CHARS,
     VALUES_MAX,
     KnownValues,
-    looks_random,
+    is_distinctive,
     secret_variables,
 )
 from wakelog.redaction.redactor import Redactor, held_chars_max, redact, redact_value
@@ -235,7 +235,7 @@ def test_a_value_is_replaced_in_fields_that_programs_use():
 @pytest.mark.parametrize("text", ORDINARY)
 def test_words_paths_numbers_and_identifiers_are_never_known(text):
     """LOG-20: the value of a secret-named variable may be an ordinary word; replacing it would change ordinary text."""
-    assert not looks_random(text)
+    assert not is_distinctive(text)
     assert secret_variables({"SERVICE_TOKEN": text}) == {}
 
 
@@ -275,7 +275,7 @@ def test_most_random_values_are_recognised_as_random():
         string.ascii_lowercase + string.digits: 0.97,
     }
     for signs, share in alphabets.items():
-        found = [looks_random(drawn(chance, size, signs)) for size in (20, 24, 32, 40, 64) for _ in range(200)]
+        found = [is_distinctive(drawn(chance, size, signs)) for size in (20, 24, 32, 40, 64) for _ in range(200)]
         assert sum(found) / len(found) >= share
 
 

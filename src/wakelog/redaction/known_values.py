@@ -103,7 +103,9 @@ class KnownValues:
     def learn(self, value: str, kind: str) -> None:
         """Add a value that was recognised in a text, if it looks random; the oldest are forgotten at the limits."""
         # A value without quotes may have been read too far.
-        values = {core for text in (value, _SEPARATORS.split(value)[0]) if looks_random(core := text.rstrip(_TRAILING))}
+        values = {
+            core for text in (value, _SEPARATORS.split(value)[0]) if is_distinctive(core := text.rstrip(_TRAILING))
+        }
         if not self._learns or not values - self._learned.keys():
             return
         with self._mutex:
@@ -231,7 +233,7 @@ def _spellings(value: str) -> set[str]:
 def secret_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of variables that have the name of a secret, each with its word in the mark."""
     values = [environment[name] for name in environment if _is_secret_name(name)]
-    return {value: KNOWN_VALUE for value in values if looks_random(value, least=GIVEN_MIN_CHARS)}
+    return {value: KNOWN_VALUE for value in values if is_distinctive(value, least=GIVEN_MIN_CHARS)}
 
 
 @lru_cache(maxsize=4096)
@@ -239,7 +241,7 @@ def _is_secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(name) is not None and _PUBLIC_NAME.fullmatch(name) is None
 
 
-def looks_random(value: str, *, least: int = LEARNED_MIN_CHARS) -> bool:
+def is_distinctive(value: str, *, least: int = LEARNED_MIN_CHARS) -> bool:
     """Whether a value has `least` or more printable ASCII characters, and is no path, number, word or identifier.
 
     A word is a run of five or more letters that could be pronounced. In random text few are; in identifiers and
